@@ -1,0 +1,1 @@
+"""The asyncio shell of a session: mailbox, timer, effects."""

@@ -1,0 +1,246 @@
+"""Every bound, timeout and threshold of the server: one frozen tree, read once at start.
+
+Order of precedence: command-line flags, then environment (`DUPLEX_SERVER__PORT=8080`), then a TOML file, then the
+defaults below. A bad value stops the start with a message that names the key. This module is the documentation of every
+setting; `duplex serve --help` and docs/configuration.md point here.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+
+Ms = Annotated[int, Field(ge=0, le=3_600_000)]
+Db = Annotated[float, Field(ge=0, le=60)]
+Probability = Annotated[float, Field(gt=0, lt=1)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ServerSettings(_Section):
+    """What listens, and what it refuses."""
+
+    host: str = "127.0.0.1"
+    """Address to bind. Off loopback the server is reachable by others: see docs/security.md."""
+    port: int = Field(8080, ge=0, le=65535)
+    """TCP port of HTTP and WebSocket; 0 takes a free one."""
+    sessions_max: int | None = Field(None, ge=1)
+    """Live sessions admitted at once; unset takes the model pack's own default."""
+    sdp_bytes_max: int = Field(64 * 1024, ge=1024)
+    """Largest SDP offer in bytes; a larger one answers 413."""
+    candidates_max: int = Field(64, ge=1)
+    """Most ICE candidates in an offer; more answer 400."""
+    event_bytes_max: int = Field(16 * 1024 * 1024, ge=1024)
+    """Largest client event in bytes; a larger one closes the WebSocket with 1009."""
+    connect_timeout_s: float = Field(12.0, gt=0, le=60)
+    """A peer that has not connected its media within this time is closed."""
+    vanish_timeout_s: float = Field(8.0, gt=0, le=60)
+    """A peer from which nothing has arrived (ICE consent, RTP, RTCP) for this long is closed."""
+    websocket_ping_s: float = Field(10.0, gt=0)
+    """Heartbeat of WebSocket sessions; a missing pong within half of it closes."""
+    outbox_bytes_max: int = Field(8 * 1024 * 1024, ge=1024)
+    """Events waiting for a client that does not read; past it the session is closed with a reason."""
+    cors_origins: tuple[str, ...] = ()
+    """Browser origins, besides the server's own page, that may call the HTTP routes; `*` for any."""
+
+
+class MediaSettings(_Section):
+    """The audio path and the video sampler."""
+
+    jitter_ms_min: Ms = 20
+    """Shallowest target depth of the receive jitter buffer."""
+    jitter_ms_max: Ms = 400
+    """Deepest: past it the oldest audio is dropped."""
+    conceal_ms_max: Ms = 100
+    """Missing audio is concealed for this long, then declared silent."""
+    opus_bitrate: int = Field(32_000, ge=6_000, le=256_000)
+    """Bits per second of sent Opus."""
+    opus_complexity: int = Field(5, ge=0, le=10)
+    fec_loss_on: float = Field(0.01, ge=0, le=1)
+    """Reported loss above which the encoder switches from CELT to SILK with in-band FEC."""
+    tick_phases: int = Field(5, ge=1, le=20)
+    """The 20 ms tick serves sessions in this many groups, evenly spread."""
+    late_drop_ms: Ms = 60
+    """A ticker this late drops the missed time instead of sending a burst."""
+    video_fps_max: float = Field(2.0, gt=0, le=30)
+    """Frames per second that are decoded and kept; the rest are dropped undecoded where possible."""
+    video_edge_px_max: int = Field(1280, ge=64, le=4096)
+    """A sampled frame is scaled so that its longer edge is at most this."""
+    video_lag_ms: Ms = 200
+    """The video watermark trails the audio watermark by at most this, so a stalled camera blocks nobody."""
+    rtcp_interval_ms: Ms = 1000
+    """Time between our RTCP reports."""
+
+
+class TurnSettings(_Section):
+    """When the user has begun and finished speaking. Durations count input media."""
+
+    voice_threshold: Probability = 0.5
+    """VAD probability at which a window counts as voice (`threshold` of server_vad overrides it)."""
+    release_threshold: Probability = 0.35
+    """Probability under which a window counts as silence; between the two the last verdict stands."""
+    onset_ms: Ms = 96
+    """Voiced time that makes an onset."""
+    first_look_ms: Ms = 200
+    """Silence after which transcription and the semantic end of turn start (semantic_vad)."""
+    look_every_ms: Ms = 400
+    """Silence between further looks while the end of turn is not sure."""
+    end_probability: Probability = 0.5
+    """Semantic probability above which the turn has ended."""
+    hold_ms_low: Ms = 8000
+    """Longest silence that an unsure end of turn may hold, eagerness low; the same for the next two."""
+    hold_ms_medium: Ms = 2000
+    hold_ms_high: Ms = 1000
+    prefix_padding_ms: Ms = 300
+    """Audio before the onset that belongs to the utterance."""
+    turn_ms_max: Ms = 30_000
+    """A turn of continuous sound is committed at this length."""
+    speech_ms_min: Ms = 160
+    """Voiced time below which an utterance is discarded as noise."""
+    input_stall_ms: Ms = 1000
+    """Wall time without any media after which an open utterance is closed."""
+    input_buffer_ms_max: Ms = 120_000
+    """Input audio kept per session; past it the oldest is dropped."""
+    commit_ms_min: Ms = 100
+    """A manual commit of less audio is an error."""
+
+
+class BargeInSettings(_Section):
+    """What the user's voice over a reply does to it."""
+
+    on_onset: Literal["duck", "hold", "none"] = "duck"
+    duck_db: Db = 12.0
+    confirm_ms: Ms = 320
+    """Voiced time that makes an interruption and cuts the reply."""
+    resolve_ms: Ms = 700
+    """An onset not confirmed within this time is taken back (a cough, a backchannel)."""
+    fade_ms: int = Field(8, ge=5, le=30)
+    """Fade-out at a cut."""
+
+
+class PacingSettings(_Section):
+    """How far ahead of the listener each stage may work."""
+
+    network_jitter_ms: Ms = 40
+    """p95 of network jitter assumed before it is measured."""
+    client_buffer_ms: Ms = 60
+    """Client jitter buffer assumed before it is reported."""
+    stage_jitter_ms: Ms = 120
+    """p95 of the stages' own output jitter assumed before it is measured."""
+    codec_unit_ms: Ms = 80
+    """One unit of the vocoder that cannot be preempted."""
+    lead_ms_min: Ms = 200
+    """Floor of the lead target."""
+    lead_ms_websocket: Ms = 5000
+    """Default run-ahead of WebSocket audio; `duplex.lead_ms` sets it per session."""
+    generated_ms_max: Ms = 10_000
+    """Bound on audio generated but not sent, whatever the run-ahead."""
+    clauses_ahead: int = Field(2, ge=1, le=16)
+    """Clauses the thinker may be ahead of the talker."""
+    text_chars_max: int = Field(8_000, ge=100)
+    """Text buffered from a thinker that cannot be paused; past it the reply ends as incomplete."""
+    first_deadline_ms: Ms = 1000
+    """A reply without audio for this long is served as critically as one that runs dry."""
+
+
+class ConversationSettings(_Section):
+    """What a session keeps."""
+
+    items_max: int = Field(2_000, ge=2)
+    """Items in a conversation; at the bound the oldest are forgotten."""
+    text_chars_max: int = Field(100_000, ge=100)
+    """Characters of one text item or of the instructions."""
+    event_ring_max: int = Field(1_000, ge=1)
+    """Server events kept for a resume."""
+    replies_waiting_max: int = Field(4, ge=1)
+    """Finished turns that wait for the reply before them."""
+
+
+class StageSettings(_Section):
+    """Bounds of the stage runners."""
+
+    queue_ms_max: Ms = 60_000
+    """Media waiting in one stage's queue over all sessions; past it new work is refused."""
+    step_timeout_s: float = Field(10.0, gt=0)
+    """A stage without progress for this long fails the replies it holds."""
+
+
+class ModelSettings(_Section):
+    """Which model pack, and its own options."""
+
+    pack: str = "local"
+    """Name in the entry-point group `duplex.models`."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """Checked by the pack itself."""
+
+
+class Settings(BaseSettings):
+    """The whole configuration."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="forbid", env_prefix="DUPLEX_", env_nested_delimiter="__")
+
+    server: ServerSettings = ServerSettings()
+    media: MediaSettings = MediaSettings()
+    turn: TurnSettings = TurnSettings()
+    barge_in: BargeInSettings = BargeInSettings()
+    pacing: PacingSettings = PacingSettings()
+    conversation: ConversationSettings = ConversationSettings()
+    stages: StageSettings = StageSettings()
+    model: ModelSettings = ModelSettings()
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    threads: int | None = Field(None, ge=1)
+    """Thread budget of the model; unset takes the machine's cores."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Put the TOML file named by the class's configuration under the environment."""
+        return (init_settings, env_settings, TomlConfigSettingsSource(settings_cls))
+
+
+class ConfigError(Exception):
+    """A setting is wrong; the message names the key and says what it takes."""
+
+
+def load(path: Path | None = None, **flags: Any) -> Settings:
+    """Read the configuration.
+
+    Args:
+        path: TOML file; None reads none.
+        flags: nested values that win over all else, e.g. `server={"port": 0}`.
+    Raises:
+        ConfigError: the file is missing or unreadable, or a value is unknown or out of range.
+    """
+    if path is not None and not path.is_file():
+        raise ConfigError(f"configuration file not found: {path}")
+
+    class _Sourced(Settings):
+        model_config = SettingsConfigDict(toml_file=path)
+
+    unknown = sorted(k for k in os.environ if k.startswith("DUPLEX_") and not _names_a_setting(k))
+    if unknown:
+        raise ConfigError(f"unknown environment setting: {', '.join(unknown)}")
+    try:
+        return _Sourced(**flags)
+    except ValidationError as error:
+        lines = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
+        raise ConfigError("bad configuration\n  " + "\n  ".join(lines)) from error
+    except ValueError as error:  # a TOML syntax error, or JSON in an environment value
+        raise ConfigError(f"bad configuration: {error}") from error
+
+
+def _names_a_setting(variable: str) -> bool:
+    head = variable.removeprefix("DUPLEX_").lower().split("__")[0]
+    return head in Settings.model_fields

@@ -1,0 +1,1 @@
+"""Adapters to what computes; each hides one library."""

@@ -1,0 +1,1 @@
+"""Media plane: WebRTC peers, the audio path, video sampling, Opus."""

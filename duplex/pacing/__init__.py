@@ -1,0 +1,1 @@
+"""Pacing: how far ahead of the listener each stage may work. Pure."""

@@ -1,0 +1,231 @@
+"""What travels between stages: typed payloads, each addressed to a session, a lane's epoch and a reply.
+
+A stage refuses what is not addressed to it or is of another schema version; nothing older than its lane's epoch passes an
+edge (DESIGN.md §1, invariants 1 and 10). Audio arrays are numpy, mono; they are never changed after they are handed on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NewType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duplex.units import MonoNs, Samples, Span, convert
+
+SCHEMA_VERSION = 1
+Int16Array = NDArray[np.int16]
+Float32Array = NDArray[np.float32]
+JobId = NewType("JobId", int)
+
+CONVERSATION_LANE = 0
+"""The output lane of the conversation; an out-of-band reply has one of its own (1, 2, …)."""
+INPUT_LANE = -1
+"""Work on the user's audio; its epoch grows when the input buffer is cleared."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Whose work it is, and when it is stale."""
+
+    session: str
+    lane: int
+    epoch: int
+    """The lane's epoch when the work was made; once the lane's is greater, the work is dropped on sight."""
+    reply: str | None = None
+    """Reply id; None for work on the input."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """When a piece of work is due, in terms of its listener; see `duplex.pacing.urgency`."""
+
+    since: MonoNs
+    """When the wait began (for first audio: the end of the user's turn)."""
+    dry_at: MonoNs | None = None
+    """When the listener runs dry if nothing more is produced, counting what waits downstream; None: no audio yet."""
+    hold_until: MonoNs | None = None
+    """Not worth doing before: the lead is at its target until then."""
+    speculative: bool = False
+    """May be thrown away: served after everything else."""
+
+
+# Payloads. ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoiceWindow:
+    """512 samples of input at 16 kHz, in order and without gaps; VAD → `VoiceProbability`."""
+
+    span: Span
+    pcm: Int16Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoiceProbability:
+    span: Span
+    probability: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Utterance:
+    """The open or finished turn's audio at 16 kHz; end of turn → `TurnEnd`, transcription → `Transcript`."""
+
+    span: Span
+    pcm: Int16Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnEnd:
+    """Probability in 0..1 that the speaker has finished."""
+
+    span: Span
+    probability: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transcript:
+    span: Span
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    role: str
+    """system, user or assistant."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """The whole conversation as heard; thinker → a stream of `TextDelta`."""
+
+    messages: tuple[Message, ...]
+    reply_so_far: str = ""
+    """Text of this very reply that was generated before a pause; generation goes on behind it."""
+    tokens_max: int | None = None
+    frames: tuple[Any, ...] = ()
+    """Newest camera frames as numpy RGB arrays of shape (height, width, 3), uint8."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextDelta:
+    text: str
+    tokens: int
+    """Tokens generated for this delta."""
+    finish: str | None = None
+    """None while more follows; `stop` or `length` on the last delta."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clause:
+    """A piece of a reply's text that is spoken as one; talker → `Latents` (or `Audio` from an unsplit voice)."""
+
+    index: int
+    text: str
+    """As it stands in the transcript, with its white space; the talker makes it speakable itself."""
+    voice: str
+    speed: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WordMark:
+    """One word's end, on both scales."""
+
+    text_end: int
+    """Characters of the clause's text up to the word's end."""
+    end: int
+    """Codec frames (in `Latents`) or samples at the audio's rate (in `Audio`) from the clause's start."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latents:
+    """A clause as codec frames, before the vocoder."""
+
+    clause: int
+    frames: int
+    hop: int
+    """Audio samples per frame, at `rate`."""
+    rate: int
+    words: tuple[WordMark, ...]
+    data: Any
+    """The vocoder's own business; never looked into elsewhere."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatentChunk:
+    """Frames `first <= f < last` of a clause; vocoder → `Audio` of exactly (last − first) × hop samples."""
+
+    latents: Latents
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audio:
+    """Speech of one clause or part of it."""
+
+    clause: int
+    pcm: Int16Array
+    rate: int
+    last: bool
+    """The clause ends here."""
+    words: tuple[WordMark, ...] = ()
+    """Given by an unsplit voice only; a vocoder's words came with the `Latents`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TickInput:
+    """One tick of input audio (80, 160 or 1000 ms at 16 kHz) for a model in lock-step; → `TickOutput`."""
+
+    span: Span
+    pcm: Int16Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TickOutput:
+    span: Span
+    speak: bool
+    """Whether the model speaks in this tick; a run of such ticks is one reply."""
+    pcm: Int16Array | None
+    rate: int
+    text: str = ""
+
+
+Payload = (
+    VoiceWindow | VoiceProbability | Utterance | TurnEnd | Transcript | Prompt | TextDelta | Clause | Latents
+    | LatentChunk | Audio | TickInput | TickOutput
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageError:
+    """A stage could not do a job; the reply it belonged to fails with this reason."""
+
+    reason: str
+    kind: str = "failed"
+    """failed, timeout, refused (queue full) or unavailable."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A payload on its way to one stage."""
+
+    id: JobId
+    stage: str
+    address: Address
+    payload: Payload
+    pace: Pace
+    schema: int = field(default=SCHEMA_VERSION)
+
+
+def media_of(payload: Payload) -> Samples:
+    """Return the media a payload holds while it waits in a queue, as a length at 48 kHz (0 where it holds none)."""
+    match payload:
+        case VoiceWindow(span=span) | Utterance(span=span) | TickInput(span=span):
+            return Samples(len(span))
+        case LatentChunk(latents=latents, first=first, last=last):
+            return Samples(convert((last - first) * latents.hop, latents.rate, 48_000))
+        case _:
+            return Samples(0)

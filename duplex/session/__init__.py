@@ -1,0 +1,1 @@
+"""The session core: (message, now) → effects. Pure."""

@@ -1,0 +1,43 @@
+"""What a client may choose for its session, after the wire's names were resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnDetection:
+    """How the end of the user's turn is found; None in the session means push to talk."""
+
+    kind: Literal["semantic_vad", "server_vad"] = "semantic_vad"
+    eagerness: Literal["low", "medium", "high", "auto"] = "auto"
+    threshold: float | None = None
+    """VAD probability; None takes the server's."""
+    silence_ms: int = 500
+    """server_vad only."""
+    prefix_padding_ms: int | None = None
+    create_response: bool = True
+    interrupt_response: bool = True
+    idle_timeout_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionConfig:
+    """The session's choices, resolved: every default is filled in."""
+
+    instructions: str = ""
+    voice: str = "default"
+    speed: float = 1.0
+    modalities: tuple[str, ...] = ("audio",)
+    """`("audio",)` (speech with its transcript) or `("text",)`."""
+    tokens_max: int | None = None
+    turn_detection: TurnDetection | None = field(default_factory=TurnDetection)
+    transcribe: bool = True
+    """Send the user's transcript to the client (the thinker gets it in any case)."""
+    on_onset: Literal["duck", "hold", "none"] = "duck"
+    lead_ms: int | None = None
+    """Run-ahead of WebSocket audio; None is unlimited."""
+    wire: Mapping[str, Any] = field(default_factory=dict)
+    """The session object as the client sees it; carried, never read, by the core."""

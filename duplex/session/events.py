@@ -1,0 +1,214 @@
+"""What a session core tells its client: one frozen event per happening, free of the wire's shapes.
+
+`duplex.protocol` expands each into the wire's events in the wire's order (one `ReplyDone` becomes up to seven of them).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from duplex.payloads import Int16Array
+from duplex.session.config import SessionConfig
+from duplex.units import Samples
+
+ReplyStatus = Literal["accepted", "in_progress", "completed", "cancelled", "failed", "incomplete"]
+StatusReason = Literal[
+    "turn_detected", "client_cancelled", "max_output_tokens", "stage_failed", "text_bound", "disconnected"
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemView:
+    """A conversation item as it stands."""
+
+    id: str
+    role: Literal["user", "assistant", "system"]
+    modality: Literal["audio", "text"]
+    """Audio items carry a transcript, text items a text."""
+    text: str | None
+    """None: the transcript is not there yet."""
+    status: Literal["in_progress", "completed", "incomplete"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyView:
+    """A reply as it stands."""
+
+    id: str
+    item: ItemView | None
+    """None until output has begun."""
+    status: ReplyStatus
+    reason: StatusReason | None = None
+    error: str | None = None
+    modality: Literal["audio", "text"] = "audio"
+    voice: str = "default"
+    tokens_max: int | None = None
+    metadata: dict[str, str] | None = None
+    input_tokens: int = 0
+    output_text_tokens: int = 0
+    output_audio: Samples = Samples(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionCreated:
+    config: SessionConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionUpdated:
+    config: SessionConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeechStarted:
+    item_id: str
+    start: Samples
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeechStopped:
+    item_id: str
+    end: Samples
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputCommitted:
+    item_id: str
+    previous_item_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputCleared:
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemAdded:
+    """A whole item entered the conversation (wire: added, then done)."""
+
+    item: ItemView
+    previous_item_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemRetrieved:
+    item: ItemView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemDeleted:
+    item_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemTruncated:
+    item_id: str
+    audio_end: Samples
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transcribed:
+    """The user's words (wire: one delta with the whole text, then completed)."""
+
+    item_id: str
+    text: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TranscriptionFailed:
+    item_id: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyCreated:
+    """Wire: response.created, rate_limits.updated."""
+
+    reply: ReplyView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyOutputStarted:
+    """The assistant's item exists (wire: output_item.added, item.added, content_part.added)."""
+
+    reply: ReplyView
+    previous_item_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyText:
+    """More of the reply's text or of its audio's transcript."""
+
+    reply_id: str
+    item_id: str
+    modality: Literal["audio", "text"]
+    delta: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyAudio:
+    """More of the reply's audio, on WebSocket; made by the egress, not by the core."""
+
+    reply_id: str
+    item_id: str
+    pcm: Int16Array
+    """Mono, 24 kHz."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyDone:
+    """The one terminal event of a reply (wire: the `done` of each open part, item and response)."""
+
+    reply: ReplyView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlayoutStarted:
+    """WebRTC: the reply's first audio left."""
+
+    reply_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlayoutStopped:
+    """WebRTC: all of the reply's audio has been played."""
+
+    reply_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlayoutCleared:
+    """WebRTC: the reply's unsent audio was dropped."""
+
+    reply_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """An error that ends nothing."""
+
+    code: str
+    message: str
+    param: str | None = None
+    event_id: str | None = None
+    """The client's event that caused it."""
+    kind: Literal["invalid_request_error", "server_error"] = "invalid_request_error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnMetrics:
+    """One turn's latency, in seconds from the detected end of speech (wire: duplex.metrics)."""
+
+    reply_id: str
+    split: dict[str, float] = field(default_factory=dict)
+    """endpointing, transcribe, think, talk, vocode, send, and their sum ttfas; end of speech is the VAD's estimate."""
+
+
+ServerEvent = (
+    SessionCreated | SessionUpdated | SpeechStarted | SpeechStopped | InputCommitted | InputCleared | ItemAdded
+    | ItemRetrieved | ItemDeleted | ItemTruncated | Transcribed | TranscriptionFailed | ReplyCreated
+    | ReplyOutputStarted | ReplyText | ReplyAudio | ReplyDone | PlayoutStarted | PlayoutStopped | PlayoutCleared
+    | Failure | TurnMetrics
+)  # fmt: skip

@@ -1,0 +1,180 @@
+"""What a session core is told: one frozen message per happening. `Inbound` is the union of all.
+
+Order within one instant: media and stage output first, then client events, then timers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from duplex.payloads import JobId, Payload, StageError
+from duplex.session.config import SessionConfig
+from duplex.units import MonoNs, Samples, Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connected:
+    """The transport can carry events; the first message of a session."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """One VAD window became final: the input watermark moves to its end."""
+
+    span: Span
+    probability: float
+    """Of voice; 0 for media that was declared silent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampled:
+    """A camera frame was sampled and kept by the shell."""
+
+    at: MonoNs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageOutput:
+    """One output of a job that this core submitted."""
+
+    job: JobId
+    payload: Payload | StageError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """Audio left for the client since the last such message."""
+
+    lane: int
+    content: tuple[tuple[str, Samples], ...]
+    """Per reply in order: id, and the content position up to which it has been sent."""
+    drained: bool
+    """Nothing is left to send."""
+    underruns: int = 0
+    """Gaps inside a reply since the last message."""
+    underrun: Samples = Samples(0)
+    """Their length."""
+    network_wait: Samples = Samples(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """What the transport measures of the way to the listener."""
+
+    rtt_ms: float | None
+    jitter_ms: float
+    lost: int
+    """Packets of ours reported lost, cumulative."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaybackReport:
+    """The client SDK's own measurement: what it has played of a reply."""
+
+    reply: str
+    played: Samples
+    event_id: str | None = None
+
+
+# Client events. -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configure:
+    """session.update, already merged over the present configuration."""
+
+    config: SessionConfig
+    event_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitInput:
+    event_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClearInput:
+    event_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateItem:
+    """A text item (user, system or assistant) enters the conversation."""
+
+    role: str
+    text: str
+    item_id: str | None = None
+    """Chosen by the client; None lets the core choose."""
+    previous_item_id: str | None = None
+    """None appends, `root` puts first."""
+    event_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetrieveItem:
+    item_id: str
+    event_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteItem:
+    item_id: str
+    event_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TruncateItem:
+    """The client says how much of an assistant item was heard."""
+
+    item_id: str
+    content_index: int
+    audio_end: Samples
+    event_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateReply:
+    """response.create; None fields take the session's."""
+
+    instructions: str | None = None
+    modalities: tuple[str, ...] | None = None
+    tokens_max: int | None = None
+    metadata: dict[str, str] | None = None
+    event_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelReply:
+    reply_id: str | None = None
+    event_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClearOutput:
+    """output_audio_buffer.clear: cut what plays."""
+
+    event_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejected:
+    """The protocol layer could not read an event: the core answers an error, and nothing else changes."""
+
+    code: str
+    message: str
+    param: str | None = None
+    event_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disconnected:
+    """The transport is gone; the last message of a session."""
+
+    reason: str
+
+
+ClientMessage = (
+    Configure | CommitInput | ClearInput | CreateItem | RetrieveItem | DeleteItem | TruncateItem | CreateReply
+    | CancelReply | ClearOutput | PlaybackReport | Rejected
+)  # fmt: skip
+Inbound = Connected | Heard | Sampled | StageOutput | Sent | Network | ClientMessage | Disconnected

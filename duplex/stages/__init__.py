@@ -1,0 +1,1 @@
+"""Stages: what a model pack is made of, and what runs it."""

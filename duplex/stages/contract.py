@@ -1,0 +1,145 @@
+"""What a model pack implements: nodes of two kinds, and the edges between them.
+
+A **batch stage** computes one step at a time; the runner picks the batch by urgency and calls `step` on the stage's own
+thread. An **engine stage** has its own batching; the runner submits, aborts, pauses and resumes, and output comes back
+through a callback from any thread. Both say in their `NodeSpec` what the scheduler has to know. Source: DESIGN.md §4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol, runtime_checkable
+
+from duplex.payloads import Job, JobId, Payload, StageError
+
+Emit = Callable[[Payload | StageError], None]
+"""Hands one output of a job to the runner; callable from any thread."""
+Progress = Callable[[str], None]
+"""Tells a person what is being loaded, one short line."""
+
+
+class Role(StrEnum):
+    """What a node does for the session core; a pack has at most one node of each role."""
+
+    VAD = "vad"
+    END_OF_TURN = "end_of_turn"
+    TRANSCRIBE = "transcribe"
+    THINK = "think"
+    TALK = "talk"
+    VOCODE = "vocode"
+    TICK = "tick"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSpec:
+    """What a node declares."""
+
+    name: str
+    """Label in metrics, e.g. `asr`."""
+    role: Role
+    takes: type
+    gives: type
+    unit: str
+    """Unit of progress, e.g. `window`, `token`, `codec frame`."""
+    batch_max: int = 1
+    """Jobs in one step (batch stages) or running at once (engine stages)."""
+    batch_key: Callable[[Job], object] = field(default=lambda job: None)
+    """Jobs are batched together only where this is equal."""
+    device: str = "cpu"
+    bytes_per_session: int = 0
+    cut_ms: int = 0
+    """Longest compute that a cut cannot stop."""
+    cut_restarts_context: bool = False
+    pausable: bool = False
+    step_s: float = 0.01
+    """Typical time of one step, until it is measured."""
+
+
+class BatchStage(Protocol):
+    """One step of computation for a batch of jobs."""
+
+    @property
+    def spec(self) -> NodeSpec: ...
+
+    def load(self, progress: Progress) -> None:
+        """Load and warm up, so that the first job is as fast as the hundredth.
+
+        Raises:
+            PackError: a weight is missing or its hash is wrong.
+        """
+
+    def step(self, jobs: Sequence[Job]) -> Sequence[Payload | StageError]:
+        """Compute one result per job, in order. Runs on the stage's own thread, never two at a time.
+
+        Raising fails all jobs of the batch, and nothing else.
+        """
+
+    def release(self, session: str) -> None:
+        """Give back whatever is kept for a session. Runs on the stage's own thread."""
+
+    def close(self) -> None:
+        """Give back everything."""
+
+
+class EngineStage(Protocol):
+    """An engine that batches by itself."""
+
+    @property
+    def spec(self) -> NodeSpec: ...
+
+    def load(self, progress: Progress) -> None: ...
+
+    def submit(self, job: Job, emit: Emit) -> None:
+        """Start a job and return at once; the last output has `finish` set, or is a StageError."""
+
+    def abort(self, job: JobId) -> None:
+        """Stop a job; nothing is emitted for it after the next unit. Unknown jobs are ignored."""
+
+    def pause(self, job: JobId) -> None:
+        """Stop generating, keep the state; only where `spec.pausable`."""
+
+    def resume(self, job: JobId) -> None: ...
+
+    def release(self, session: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@runtime_checkable
+class Pausable(Protocol):
+    """The part of `EngineStage` by which the two kinds are told apart."""
+
+    def submit(self, job: Job, emit: Emit) -> None: ...
+
+
+Stage = BatchStage | EngineStage
+
+
+class PackError(Exception):
+    """A model pack cannot be loaded; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelPack:
+    """A loaded-able set of stages; what the entry points of `duplex.models` return.
+
+    An entry point names a callable `create(options: dict[str, object], threads: int) -> ModelPack` that raises PackError
+    for a bad option and loads nothing yet.
+    """
+
+    name: str
+    stages: tuple[Stage, ...]
+    edges: tuple[tuple[Role, Role], ...]
+    """From role to role; checked against `takes` and `gives` when the graph is built."""
+    tick_ms: int | None = None
+    """Set: the model runs in lock-step with its input (tick mode). Unset: turn mode."""
+    voices: tuple[str, ...] = ("default",)
+    sessions_max: int = 4
+    """Sessions admitted by default."""
+    speaking_rate_wpm: int = 170
+    test_double: bool = False
+    """True for packs that only stand in for a model; shown wherever the pack's name is shown."""
+    notice: str = ""
+    """One or two sentences for the person who talks to it (its limits)."""

@@ -1,0 +1,1 @@
+"""Observers: metrics and logs made from what cores report."""

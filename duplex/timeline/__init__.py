@@ -1,0 +1,1 @@
+"""Timeline: watermarks, fronts, the egress ledger. Pure."""

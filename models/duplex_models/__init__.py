@@ -1,0 +1,1 @@
+"""Model packs; found through the entry-point group `duplex.models`."""
