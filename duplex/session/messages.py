@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from duplex.payloads import JobId, Payload, StageError
 from duplex.session.config import SessionConfig
+from duplex.timeline.ledger import SentRange
 from duplex.units import MonoNs, Samples, Span
 
 
@@ -43,18 +44,17 @@ class StageOutput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """Audio left for the client since the last such message."""
+    """Output left for the client since the last such message of the lane."""
 
     lane: int
-    content: tuple[tuple[str, Samples], ...]
-    """Per reply in order: id, and the content position up to which it has been sent."""
-    drained: bool
-    """Nothing is left to send."""
+    ranges: tuple[SentRange, ...]
+    """In sending order."""
+    waiting: Samples
+    """Audio that is still queued in the egress."""
     underruns: int = 0
-    """Gaps inside a reply since the last message."""
+    """Gaps inside a reply that began since the last message."""
     underrun: Samples = Samples(0)
-    """Their length."""
-    network_wait: Samples = Samples(0)
+    """Length of silence sent inside replies since the last message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,11 +89,15 @@ class Configure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitInput:
+    arrived: Samples
+    """Input position up to which the client's audio has come in; stamped by the shell."""
     event_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClearInput:
+    arrived: Samples
+    """As in `CommitInput`."""
     event_id: str | None = None
 
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import Protocol
+
+from typing_extensions import TypeIs
 
 from duplex.payloads import Job, JobId, Payload, StageError
 
@@ -107,14 +109,12 @@ class EngineStage(Protocol):
     def close(self) -> None: ...
 
 
-@runtime_checkable
-class Pausable(Protocol):
-    """The part of `EngineStage` by which the two kinds are told apart."""
-
-    def submit(self, job: Job, emit: Emit) -> None: ...
-
-
 Stage = BatchStage | EngineStage
+
+
+def is_engine(stage: Stage) -> TypeIs[EngineStage]:
+    """Tell the two kinds apart."""
+    return hasattr(stage, "submit")
 
 
 class PackError(Exception):

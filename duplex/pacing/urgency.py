@@ -1,0 +1,54 @@
+"""Urgency: which work is due first, across sessions, in terms of their listeners.
+
+    CRITICAL  would run dry before its next unit is done            least slack first
+    FIRST     no audio yet                                           oldest first; CRITICAL from its deadline on
+    PACED     below the lead target                                  least lead first
+    HELD      at the target: not scheduled
+
+Source: DESIGN.md §5.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from duplex.payloads import Pace
+from duplex.units import MonoNs
+
+
+class Urgency(IntEnum):
+    """Classes in the order in which they are served."""
+
+    CRITICAL = 0
+    FIRST = 1
+    PACED = 2
+    SPECULATIVE = 3
+    HELD = 4
+
+
+Rank = tuple[Urgency, int]
+"""Class, and order inside it: smaller is served first."""
+
+
+def rank(pace: Pace, now: MonoNs, unit_ns: int, first_deadline_ns: int) -> Rank:
+    """Return how urgent a piece of work is.
+
+    Args:
+        pace: when it is due.
+        now: the present.
+        unit_ns: time one unit of the stage takes, queueing downstream included.
+        first_deadline_ns: wait after which first audio counts as critical.
+    """
+    if pace.speculative:
+        return Urgency.SPECULATIVE, pace.since
+    if pace.dry_at is None:
+        deadline = pace.since + first_deadline_ns
+        if now >= deadline - unit_ns:
+            return Urgency.CRITICAL, deadline - now
+        return Urgency.FIRST, pace.since
+    slack = pace.dry_at - now
+    if slack <= unit_ns:
+        return Urgency.CRITICAL, slack
+    if pace.hold_until is not None and now < pace.hold_until:
+        return Urgency.HELD, pace.hold_until
+    return Urgency.PACED, slack
