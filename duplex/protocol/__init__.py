@@ -1,1 +1,21 @@
-"""The wire: Realtime events to core messages and back. Pure; nothing else knows it."""
+"""Realtime events of the wire ↔ messages and events of the core; nothing else knows the wire."""
+
+from duplex.protocol.decode import AppendAudio, Decoded, TransportName, decode
+from duplex.protocol.encode import WireEncoder, to_json
+from duplex.protocol.errors import ProtocolError, RemoteProtocolError, ServerBusy, SessionRejected
+from duplex.protocol.session_config import WireProfile, initial
+
+__all__ = [
+    "AppendAudio",
+    "Decoded",
+    "ProtocolError",
+    "RemoteProtocolError",
+    "ServerBusy",
+    "SessionRejected",
+    "TransportName",
+    "WireEncoder",
+    "WireProfile",
+    "decode",
+    "initial",
+    "to_json",
+]

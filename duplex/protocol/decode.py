@@ -1,0 +1,313 @@
+"""From one client event on the wire to the core's message, or to the reason why it cannot be taken.
+
+Nothing that a client sends raises here: what cannot be read becomes `Rejected`, which the core answers with one `error`
+event and nothing else. Part of the protocol that this server lacks is refused in words; only fields that nobody knows are
+ignored, and counted. Source: DESIGN.md §2 (`protocol/`); field cases C35–C44, C73.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, Literal, assert_never
+
+from pydantic import ValidationError
+
+from duplex.protocol import client_events as wire
+from duplex.protocol import errors
+from duplex.protocol.errors import RemoteProtocolError
+from duplex.protocol.session_config import WireProfile, merge
+from duplex.protocol.strict_json import read_object
+from duplex.protocol.wire_session import wire_error
+from duplex.session.config import SessionConfig
+from duplex.session.messages import (
+    CancelReply,
+    ClearInput,
+    ClearOutput,
+    ClientMessage,
+    CommitInput,
+    Configure,
+    CreateItem,
+    CreateReply,
+    DeleteItem,
+    PlaybackReport,
+    Rejected,
+    RetrieveItem,
+    TruncateItem,
+)
+from duplex.units import Samples, samples_from_ms
+
+TransportName = Literal["webrtc", "websocket"]
+_EVENT_ID = re.compile(r'"event_id"\s*:\s*"([^"\\]{1,512})"')
+_EVENT_ID_WITHIN = 4096
+_TYPE_SHOWN = 64
+_PART_TYPES = {
+    "user": {"input_text": "text"},
+    "system": {"input_text": "text"},
+    "assistant": {"output_text": "text", "output_audio": "transcript"},
+}
+"""Per role: content types that are taken, and the field that holds their words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendAudio:
+    """input_audio_buffer.append: audio for the shell; the core never sees PCM."""
+
+    pcm: bytes
+    """16-bit little-endian samples, mono, 24 kHz; at least one, never half of one."""
+    event_id: str | None = None
+
+
+Decoded = ClientMessage | AppendAudio
+_PlainEvent = (
+    wire.Commit
+    | wire.Clear
+    | wire.ItemRetrieve
+    | wire.ItemDelete
+    | wire.ItemTruncate
+    | wire.ResponseCancel
+    | wire.DuplexPlaybackReport
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Context:
+    config: SessionConfig
+    transport: TransportName
+    profile: WireProfile
+    arrived: Samples
+
+
+def decode(
+    text: str | bytes,
+    config: SessionConfig,
+    *,
+    transport: TransportName,
+    profile: WireProfile,
+    arrived: Samples,
+    unknown_fields: Counter[str] | None = None,
+) -> Decoded:
+    """Read one client event.
+
+    Args:
+        text: the event as it came off the wire; bytes when it was no text.
+        config: the session's present configuration, which `session.update` is merged over.
+        transport: some events belong to one transport only.
+        profile: what the server offers.
+        arrived: input position up to which the client's audio has come in.
+        unknown_fields: counts, per event type, fields that were ignored.
+    """
+    if isinstance(text, bytes):
+        return _refuse_bytes(text)
+    try:
+        raw = read_object(text)
+    except RemoteProtocolError as error:
+        return _rejected(error, _event_id_in(text))
+    event_id = _echoed(raw.get("event_id"))
+    try:
+        event = _validate(raw)
+        if unknown_fields is not None and (n := event.unknown_fields()):
+            unknown_fields[event.type] += n
+        return _translate(event, _Context(config=config, transport=transport, profile=profile, arrived=arrived))
+    except RemoteProtocolError as error:
+        return _rejected(error, event_id)
+
+
+def _rejected(error: RemoteProtocolError, event_id: str | None) -> Rejected:
+    return Rejected(code=error.code, message=error.message, param=error.param, event_id=event_id)
+
+
+def _refuse_bytes(raw: bytes) -> Rejected:
+    event_id = _event_id_in(raw[:_EVENT_ID_WITHIN].decode(errors="replace"))
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return Rejected(code=errors.INVALID_UTF8, message="The event is not valid UTF-8.", event_id=event_id)
+    return Rejected(code=errors.BINARY_EVENT, message="Events are sent as text frames.", event_id=event_id)
+
+
+def _echoed(event_id: object) -> str | None:
+    return event_id if isinstance(event_id, str) and len(event_id) <= wire.EVENT_ID_CHARS_MAX else None
+
+
+def _event_id_in(text: str) -> str | None:
+    """Find the event's id in what cannot be read as a whole, so that its sender can tell which event it was."""
+    found = _EVENT_ID.search(text, 0, _EVENT_ID_WITHIN)
+    return found.group(1) if found is not None else None
+
+
+def _validate(raw: dict[str, Any]) -> wire.ClientEvent:
+    kind = raw.get("type")
+    if kind is None:
+        raise RemoteProtocolError(errors.MISSING_PARAMETER, "Missing required parameter: 'type'.", "type")
+    if not isinstance(kind, str):
+        raise RemoteProtocolError(errors.INVALID_TYPE, "Invalid value for 'type': should be a string.", "type")
+    try:
+        return wire.CLIENT_EVENT.validate_python(raw)
+    except ValidationError as error:
+        if error.errors(include_url=False, include_input=False)[0]["type"] == "union_tag_invalid":
+            shown = kind[:_TYPE_SHOWN]
+            raise RemoteProtocolError(
+                errors.UNKNOWN_EVENT_TYPE, f"There is no client event of type '{shown}'.", "type"
+            ) from None
+        raise wire_error(error, raw) from None
+
+
+def _translate(event: wire.ClientEvent, context: _Context) -> Decoded:
+    match event:
+        case wire.SessionUpdateEvent(session=session):
+            return Configure(config=merge(context.config, session, context.profile), event_id=event.event_id)
+        case wire.Append(audio=audio):
+            if context.transport == "webrtc":
+                raise _only_on("WebSocket", event.type)
+            return AppendAudio(pcm=_decode_audio(audio, context.profile), event_id=event.event_id)
+        case wire.OutputClear():
+            if context.transport == "websocket":
+                raise _only_on("WebRTC", event.type)
+            return ClearOutput(event_id=event.event_id)
+        case wire.ItemCreate():
+            return _create_item(event, context.profile)
+        case wire.ResponseCreate():
+            return _create_reply(event, context)
+        case wire.DuplexSessionResume():
+            raise RemoteProtocolError(errors.UNSUPPORTED, "This server cannot resume a session.", "type")
+        case _:
+            return _translate_plain(event, context.arrived)
+
+
+def _translate_plain(event: _PlainEvent, arrived: Samples) -> Decoded:
+    """Translate what depends on nothing but itself."""
+    id_ = event.event_id
+    match event:
+        case wire.Commit():
+            return CommitInput(arrived=arrived, event_id=id_)
+        case wire.Clear():
+            return ClearInput(arrived=arrived, event_id=id_)
+        case wire.ItemRetrieve(item_id=item_id):
+            return RetrieveItem(item_id=item_id, event_id=id_)
+        case wire.ItemDelete(item_id=item_id):
+            return DeleteItem(item_id=item_id, event_id=id_)
+        case wire.ItemTruncate(item_id=item_id, content_index=index, audio_end_ms=end_ms):
+            return TruncateItem(item_id=item_id, content_index=index, audio_end=samples_from_ms(end_ms), event_id=id_)
+        case wire.ResponseCancel(response_id=reply_id):
+            return CancelReply(reply_id=reply_id, event_id=id_)
+        case wire.DuplexPlaybackReport(response_id=reply_id, played_ms=played_ms):
+            return PlaybackReport(reply=reply_id, played=samples_from_ms(played_ms), event_id=id_)
+        case _:
+            assert_never(event)
+
+
+def _only_on(transport: str, kind: str) -> RemoteProtocolError:
+    return RemoteProtocolError(errors.WRONG_TRANSPORT, f"'{kind}' is for {transport} sessions only.", "type")
+
+
+def _decode_audio(audio: str, profile: WireProfile) -> bytes:
+    if len(audio) > (profile.append_bytes_max + 2) // 3 * 4:
+        raise RemoteProtocolError(
+            errors.TOO_LONG, f"One append takes {profile.append_bytes_max} bytes of audio.", "audio"
+        )
+    try:
+        pcm = binascii.a2b_base64(audio, strict_mode=True)
+    except ValueError:  # binascii.Error, and text outside ASCII
+        raise RemoteProtocolError(errors.INVALID_AUDIO, "The audio is not valid base64.", "audio") from None
+    if not pcm:
+        raise RemoteProtocolError(errors.INVALID_AUDIO, "The audio is empty.", "audio")
+    if len(pcm) % 2:
+        raise RemoteProtocolError(
+            errors.INVALID_AUDIO, "The audio ends within a sample: PCM of 16 bits has an even number of bytes.", "audio"
+        )
+    return pcm
+
+
+def _create_item(event: wire.ItemCreate, profile: WireProfile) -> CreateItem:
+    item = event.item
+    if item.type != "message":
+        raise RemoteProtocolError(errors.UNSUPPORTED, "Only items of type 'message' are supported.", "item.type")
+    if item.role is None:
+        raise RemoteProtocolError(errors.MISSING_PARAMETER, "Missing required parameter: 'item.role'.", "item.role")
+    if not item.content:
+        raise RemoteProtocolError(
+            errors.MISSING_PARAMETER, "Missing required parameter: 'item.content'.", "item.content"
+        )
+    text = "\n".join(_words_of(part, item.role, f"item.content.{i}") for i, part in enumerate(item.content))
+    if len(text) > profile.text_chars_max:
+        raise RemoteProtocolError(
+            errors.TOO_LONG, f"An item takes {profile.text_chars_max} characters.", "item.content"
+        )
+    return CreateItem(
+        role=item.role,
+        text=text,
+        item_id=item.id,
+        previous_item_id=event.previous_item_id,
+        event_id=event.event_id,
+    )
+
+
+def _words_of(part: wire.ContentPart, role: str, param: str) -> str:
+    field = _PART_TYPES[role].get(part.type)
+    if field is None:
+        taken = " or ".join(_PART_TYPES[role])
+        raise RemoteProtocolError(
+            errors.UNSUPPORTED, f"Content of a {role} item is of type {taken}; no other is supported.", f"{param}.type"
+        )
+    if part.audio is not None:
+        raise RemoteProtocolError(
+            errors.UNSUPPORTED, "Audio in an item is not supported; send its transcript.", f"{param}.audio"
+        )
+    words: str | None = getattr(part, field)
+    if not words:
+        raise RemoteProtocolError(
+            errors.MISSING_PARAMETER, f"Missing required parameter: '{param}.{field}'.", f"{param}.{field}"
+        )
+    return words
+
+
+def _create_reply(event: wire.ResponseCreate, context: _Context) -> CreateReply:
+    asked = event.response
+    if asked is None:
+        return CreateReply(event_id=event.event_id)
+    _refuse_unsupported(asked, context.config, context.profile)
+    chars_max = context.profile.text_chars_max
+    if asked.instructions is not None and len(asked.instructions) > chars_max:
+        raise RemoteProtocolError(
+            errors.TOO_LONG, f"Instructions take {chars_max} characters.", "response.instructions"
+        )
+    return CreateReply(
+        instructions=asked.instructions,
+        modalities=None if asked.output_modalities is None else tuple(asked.output_modalities),
+        tokens_max=None if asked.max_output_tokens in (None, "inf") else asked.max_output_tokens,
+        metadata=asked.metadata,
+        event_id=event.event_id,
+    )
+
+
+def _refuse_unsupported(asked: wire.ResponseParams, config: SessionConfig, profile: WireProfile) -> None:
+    if asked.conversation == "none":
+        message, param = "Out-of-band responses are not supported.", "response.conversation"
+    elif asked.conversation not in (None, "auto"):
+        message, param = "A session has one conversation: 'auto'.", "response.conversation"
+    elif asked.input is not None:
+        message, param = "A response of its own input is not supported; create items instead.", "response.input"
+    elif asked.tools:
+        message, param = "Tools are not supported.", "response.tools"
+    elif asked.prompt is not None:
+        message, param = "Stored prompts are not supported; use instructions.", "response.prompt"
+    else:
+        _check_output(asked, config, profile)
+        return
+    raise RemoteProtocolError(errors.UNSUPPORTED, message, param)
+
+
+def _check_output(asked: wire.ResponseParams, config: SessionConfig, profile: WireProfile) -> None:
+    output = asked.audio.output if asked.audio is not None else None
+    if output is None:
+        return
+    param = "response.audio.output"
+    if output.format is not None and output.format.type != "audio/pcm":
+        raise RemoteProtocolError(errors.UNSUPPORTED, "Only audio/pcm is supported.", f"{param}.format.type")
+    if output.voice is not None and profile.resolve_voice(output.voice, f"{param}.voice") != config.voice:
+        raise RemoteProtocolError(
+            errors.UNSUPPORTED, "One response cannot have a voice of its own; use session.update.", f"{param}.voice"
+        )

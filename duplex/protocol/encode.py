@@ -1,0 +1,311 @@
+"""From the core's events to the wire's, in the order that stock clients expect.
+
+One reply on the wire, and which core event says it (text replies have `output_text` for the audio lines):
+
+    response.created, rate_limits.updated                          ReplyCreated
+      response.output_item.added, conversation.item.added,
+      response.content_part.added                                  ReplyOutputStarted
+        output_audio_buffer.started                    (WebRTC)    PlayoutStarted
+        response.output_audio_transcript.delta …                   ReplyText
+        response.output_audio.delta …                  (WebSocket) ReplyAudio
+      response.output_audio.done, …_transcript.done,
+      response.content_part.done, response.output_item.done,
+      conversation.item.done                                       ReplyDone, if output had started
+    response.done                                                  ReplyDone
+    output_audio_buffer.stopped | cleared              (WebRTC)    PlayoutStopped | PlayoutCleared
+
+Source: protocol.md, "Lifecycles"; field case C41.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass, field
+from typing import Any, assert_never
+
+from duplex.protocol import wire_objects
+from duplex.protocol.decode import TransportName
+from duplex.protocol.ring import EventRing
+from duplex.session.events import (
+    Failure,
+    InputCleared,
+    InputCommitted,
+    ItemAdded,
+    ItemDeleted,
+    ItemRetrieved,
+    ItemTruncated,
+    ItemView,
+    PlayoutCleared,
+    PlayoutStarted,
+    PlayoutStopped,
+    ReplyAudio,
+    ReplyCreated,
+    ReplyDone,
+    ReplyOutputStarted,
+    ReplyText,
+    ServerEvent,
+    SessionCreated,
+    SessionUpdated,
+    SpeechStarted,
+    SpeechStopped,
+    Transcribed,
+    TranscriptionFailed,
+    TurnMetrics,
+)
+from duplex.units import ms_from_samples
+
+_Event = dict[str, Any]
+_ReplyEvent = ReplyCreated | ReplyOutputStarted | ReplyText | ReplyAudio | ReplyDone
+
+
+def to_json(event: _Event) -> str:
+    """Return an event as JSON text in ASCII, which every transport can carry whatever a model wrote."""
+    return json.dumps(event, separators=(",", ":"))
+
+
+@dataclass(slots=True)
+class _OpenReply:
+    """What has been opened on the wire for a reply and has to be closed by its end."""
+
+    item: ItemView | None = None
+    previous_item_id: str | None = None
+    texts: list[str] = field(default_factory=list)
+
+
+class WireEncoder:
+    """Turns one session's core events into wire events.
+
+    Args:
+        session_id: ends every event id, so that ids of two sessions never meet.
+        conversation_id: id of the session's conversation.
+        transport: `output_audio_buffer.*` is sent on WebRTC only, `response.output_audio.delta` on WebSocket only.
+        ring_events_max: events kept for a resume.
+    """
+
+    def __init__(
+        self, *, session_id: str, conversation_id: str, transport: TransportName, ring_events_max: int
+    ) -> None:
+        self._session_id = session_id
+        self._conversation_id = conversation_id
+        self._webrtc = transport == "webrtc"
+        self._sequence = 0
+        self._open: dict[str, _OpenReply] = {}
+        self._output_format: _Event = {"type": "audio/pcm", "rate": 24000}
+        self._ring = EventRing(ring_events_max)
+        self._late = 0
+
+    @property
+    def sequence(self) -> int:
+        """Number of the last event; 0 before the first."""
+        return self._sequence
+
+    @property
+    def ring(self) -> EventRing:
+        """The last events, as they were sent."""
+        return self._ring
+
+    @property
+    def late_deltas(self) -> int:
+        """Deltas that came for a reply that was not open, and were left out."""
+        return self._late
+
+    def encode(self, event: ServerEvent) -> list[_Event]:
+        """Return the wire events of one core event, each with its `event_id`, in sending order.
+
+        A reply's deltas outside its life (late audio of a reply that has ended) give nothing and are counted.
+        """
+        match event:
+            case ReplyCreated() | ReplyOutputStarted() | ReplyText() | ReplyAudio() | ReplyDone():
+                bodies = self._encode_reply(event)
+            case PlayoutStarted() | PlayoutStopped() | PlayoutCleared():
+                bodies = self._encode_playout(event)
+            case SessionCreated(config=config) | SessionUpdated(config=config):
+                self._output_format = config.wire["audio"]["output"]["format"]
+                bodies = self._encode_session(event)
+            case _:
+                bodies = _encode_plain(event)
+        return [self._number(body) for body in bodies]
+
+    def _number(self, body: _Event) -> _Event:
+        self._sequence += 1
+        event = {"type": body["type"], "event_id": f"event_{self._sequence:012d}_{self._session_id}"} | body
+        audio = len(body["delta"]) if body["type"] == "response.output_audio.delta" else 0
+        self._ring.add(self._sequence, event, audio)
+        return event
+
+    def _encode_session(self, event: SessionCreated | SessionUpdated) -> list[_Event]:
+        if isinstance(event, SessionUpdated):
+            return [{"type": "session.updated", "session": dict(event.config.wire)}]
+        conversation = {"id": self._conversation_id, "object": "realtime.conversation"}
+        return [
+            {"type": "session.created", "session": dict(event.config.wire)},
+            {"type": "conversation.created", "conversation": conversation},
+        ]
+
+    def _encode_playout(self, event: PlayoutStarted | PlayoutStopped | PlayoutCleared) -> list[_Event]:
+        if not self._webrtc:
+            return []
+        match event:
+            case PlayoutStarted():
+                kind = "started"
+            case PlayoutStopped():
+                kind = "stopped"
+            case PlayoutCleared():
+                kind = "cleared"
+            case _:
+                assert_never(event)
+        return [{"type": f"output_audio_buffer.{kind}", "response_id": event.reply_id}]
+
+    def _encode_reply(self, event: _ReplyEvent) -> list[_Event]:
+        match event:
+            case ReplyCreated(reply=reply):
+                self._open[reply.id] = _OpenReply()
+                # No quota is kept, so there is none to report; clients wait for the event all the same.
+                return [self._response("response.created", event), {"type": "rate_limits.updated", "rate_limits": []}]
+            case ReplyOutputStarted():
+                return self._start_output(event)
+            case ReplyText():
+                return self._delta(event.reply_id, f"{_TEXT_OF[event.modality]}.delta", event.delta)
+            case ReplyAudio(pcm=pcm):
+                encoded = base64.b64encode(pcm.astype("<i2", copy=False).tobytes()).decode("ascii")
+                return self._delta(event.reply_id, "response.output_audio.delta", encoded)
+            case ReplyDone():
+                return self._finish(event)
+            case _:
+                assert_never(event)
+
+    def _response(self, kind: str, event: ReplyCreated | ReplyDone) -> _Event:
+        shown = wire_objects.response(
+            event.reply, conversation_id=self._conversation_id, output_format=self._output_format
+        )
+        return {"type": kind, "response": shown}
+
+    def _start_output(self, event: ReplyOutputStarted) -> list[_Event]:
+        reply = event.reply
+        assert reply.item is not None, "output that has begun has an item"
+        opened = self._open[reply.id]
+        opened.item, opened.previous_item_id = reply.item, event.previous_item_id
+        item = wire_objects.empty_item(reply.item)
+        return [
+            {"type": "response.output_item.added", "response_id": reply.id, "output_index": 0, "item": item},
+            {"type": "conversation.item.added", "previous_item_id": event.previous_item_id, "item": item},
+            {
+                "type": "response.content_part.added",
+                **_place(reply.id, reply.item.id),
+                "part": wire_objects.part(reply.item.modality, ""),
+            },
+        ]
+
+    def _delta(self, reply_id: str, kind: str, delta: str) -> list[_Event]:
+        opened = self._open.get(reply_id)
+        if opened is None or opened.item is None:
+            self._late += 1
+            return []
+        if kind != "response.output_audio.delta":
+            opened.texts.append(delta)
+        return [{"type": kind, **_place(reply_id, opened.item.id), "delta": delta}]
+
+    def _finish(self, event: ReplyDone) -> list[_Event]:
+        opened = self._open.pop(event.reply.id)
+        closing = [] if opened.item is None else self._close_output(event, opened, opened.item)
+        return [*closing, self._response("response.done", event)]
+
+    def _close_output(self, event: ReplyDone, opened: _OpenReply, started: ItemView) -> list[_Event]:
+        """Close content part and item. Deltas add up to the part's text; the item holds what the conversation keeps."""
+        reply_id, text = event.reply.id, "".join(opened.texts)
+        place = _place(reply_id, started.id)
+        item = wire_objects.item(event.reply.item or started)
+        closed: list[_Event] = []
+        if started.modality == "audio":
+            closed.append({"type": "response.output_audio.done", **place})
+            closed.append({"type": "response.output_audio_transcript.done", **place, "transcript": text})
+        else:
+            closed.append({"type": "response.output_text.done", **place, "text": text})
+        return [
+            *closed,
+            {"type": "response.content_part.done", **place, "part": wire_objects.part(started.modality, text)},
+            {"type": "response.output_item.done", "response_id": reply_id, "output_index": 0, "item": item},
+            {"type": "conversation.item.done", "previous_item_id": opened.previous_item_id, "item": item},
+        ]
+
+
+_TEXT_OF = {"audio": "response.output_audio_transcript", "text": "response.output_text"}
+_PlainEvent = (
+    SpeechStarted
+    | SpeechStopped
+    | InputCommitted
+    | InputCleared
+    | ItemAdded
+    | ItemRetrieved
+    | ItemDeleted
+    | ItemTruncated
+    | Transcribed
+    | TranscriptionFailed
+    | Failure
+    | TurnMetrics
+)
+
+
+def _place(reply_id: str, item_id: str) -> _Event:
+    """Return where a reply's only content is."""
+    return {"response_id": reply_id, "item_id": item_id, "output_index": 0, "content_index": 0}
+
+
+def _encode_plain(event: _PlainEvent) -> list[_Event]:
+    """Encode what depends on nothing that was sent before."""
+    match event:
+        case Failure():
+            error = {"type": event.kind, "code": event.code, "message": event.message, "param": event.param}
+            return [{"type": "error", "error": error | {"event_id": event.event_id}}]
+        case TurnMetrics(reply_id=reply_id, split=split):
+            return [{"type": "duplex.metrics", "response_id": reply_id, "split": dict(split)}]
+        case SpeechStarted() | SpeechStopped() | InputCommitted() | InputCleared():
+            return [_encode_input(event)]
+        case _:
+            return _encode_item(event)
+
+
+def _encode_input(event: SpeechStarted | SpeechStopped | InputCommitted | InputCleared) -> _Event:
+    match event:
+        case SpeechStarted(item_id=item_id, start=start):
+            kind, fields = "speech_started", {"audio_start_ms": ms_from_samples(start), "item_id": item_id}
+        case SpeechStopped(item_id=item_id, end=end):
+            kind, fields = "speech_stopped", {"audio_end_ms": ms_from_samples(end), "item_id": item_id}
+        case InputCommitted():
+            kind, fields = "committed", {"previous_item_id": event.previous_item_id, "item_id": event.item_id}
+        case InputCleared():
+            kind, fields = "cleared", {}
+        case _:
+            assert_never(event)
+    return {"type": f"input_audio_buffer.{kind}", **fields}
+
+
+def _encode_item(
+    event: ItemAdded | ItemRetrieved | ItemDeleted | ItemTruncated | Transcribed | TranscriptionFailed,
+) -> list[_Event]:
+    match event:
+        case ItemAdded(item=view, previous_item_id=previous):
+            fields: _Event = {"previous_item_id": previous, "item": wire_objects.item(view)}
+            return [{"type": f"conversation.item.{step}", **fields} for step in ("added", "done")]
+        case ItemRetrieved(item=view):
+            return [{"type": "conversation.item.retrieved", "item": wire_objects.item(view)}]
+        case ItemDeleted(item_id=item_id):
+            return [{"type": "conversation.item.deleted", "item_id": item_id}]
+        case ItemTruncated(item_id=item_id, audio_end=end):
+            fields = {"item_id": item_id, "content_index": 0, "audio_end_ms": ms_from_samples(end)}
+            return [{"type": "conversation.item.truncated", **fields}]
+        case Transcribed() | TranscriptionFailed():
+            return _encode_transcription(event)
+        case _:
+            assert_never(event)
+
+
+def _encode_transcription(event: Transcribed | TranscriptionFailed) -> list[_Event]:
+    kind, place = "conversation.item.input_audio_transcription", {"item_id": event.item_id, "content_index": 0}
+    if isinstance(event, TranscriptionFailed):
+        error = {"type": "server_error", "code": "transcription_failed", "message": event.message, "param": None}
+        return [{"type": f"{kind}.failed", **place, "error": error}]
+    delta: list[_Event] = [{"type": f"{kind}.delta", **place, "delta": event.text}] if event.text else []
+    usage = {"type": "duration", "seconds": event.seconds}
+    return [*delta, {"type": f"{kind}.completed", **place, "transcript": event.text, "usage": usage}]

@@ -1,0 +1,72 @@
+"""What can be wrong with a client's words, and the codes that say so on the wire.
+
+    ProtocolError
+    ├── RemoteProtocolError   an event or a session object of the client is wrong; carries its wire code
+    │   └── SessionRejected   the same, while a session is being opened: nothing was started
+    └── ServerBusy            no room for one more session; carries when to try again
+
+Codes that stock clients look for keep the names they know: the clients compare strings. Source: STYLE.md §8.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+INVALID_JSON: Final = "invalid_json"
+"""Not JSON, or JSON that no event is made of: NaN, a number out of range, half a surrogate pair."""
+INVALID_UTF8: Final = "invalid_utf8"
+BINARY_EVENT: Final = "binary_event"
+"""A binary frame; events are text."""
+DUPLICATE_KEY: Final = "duplicate_key"
+NESTING_TOO_DEEP: Final = "nesting_too_deep"
+EVENT_TOO_LARGE: Final = "event_too_large"
+"""An event other than audio of more than 1 MiB."""
+INVALID_TYPE: Final = "invalid_type"
+"""A value of the wrong JSON type."""
+INVALID_VALUE: Final = "invalid_value"
+"""A value of the right type that is not allowed."""
+MISSING_PARAMETER: Final = "missing_required_parameter"
+TOO_LONG: Final = "string_above_max_length"
+UNKNOWN_EVENT_TYPE: Final = "unknown_event_type"
+UNSUPPORTED: Final = "unsupported"
+"""Part of the protocol, but not of this server."""
+WRONG_TRANSPORT: Final = "unsupported_on_transport"
+"""Part of the other transport."""
+INVALID_AUDIO: Final = "invalid_audio"
+"""Not base64, or not whole samples."""
+
+
+class ProtocolError(Exception):
+    """Base of everything below."""
+
+
+class RemoteProtocolError(ProtocolError):
+    """The client's event or session object cannot be taken.
+
+    Args:
+        code: one of the codes above.
+        message: says what is wrong and what would be right; never quotes audio, instructions or text.
+        param: dotted path of the field, e.g. `session.audio.output.speed`.
+    """
+
+    def __init__(self, code: str, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.param = param
+
+
+class SessionRejected(RemoteProtocolError):
+    """The session object that came with an offer is wrong; no session was made."""
+
+
+class ServerBusy(ProtocolError):
+    """Every session is taken.
+
+    Args:
+        retry_after_s: whole seconds after which trying again makes sense, ≥ 1.
+    """
+
+    def __init__(self, retry_after_s: int = 5) -> None:
+        super().__init__(f"every session is taken; try again in {retry_after_s} s")
+        self.retry_after_s = retry_after_s

@@ -1,0 +1,265 @@
+"""From the wire's session object to the core's choices: defaults, merge rules, refusals.
+
+Merging: an absent field keeps what stands, `null` goes back to the default, `""` clears the instructions, `[]` clears the
+tools, `null` for `turn_detection` turns it off (push to talk) and for `transcription` stops sending transcripts. Within
+`turn_detection` absent fields keep only while its `type` stays the same.
+
+The session object that goes back shows what is in effect, not what was asked:
+
+    asked                                             taken as                shown
+    any `model`                                       the pack's model        the pack's name
+    a voice of the stock clients (alloy, marin, …)    the pack's first voice  its name
+    noise_reduction, tracing, include, reasoning,     no effect               null, null, [], absent,
+    truncation, transcription.model/language/prompt                           "auto", the pack's model
+    G.711 formats, tools, prompt, type transcription  refused with a reason
+
+Source: protocol.md, "Session config".
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from duplex.protocol import errors
+from duplex.protocol.errors import RemoteProtocolError, SessionRejected
+from duplex.protocol.wire_session import (
+    AudioFormat,
+    AudioInputUpdate,
+    AudioOutputUpdate,
+    DuplexUpdate,
+    SessionUpdate,
+    TurnDetectionUpdate,
+    read,
+)
+from duplex.session.config import SessionConfig, TurnDetection
+
+STOCK_VOICES = frozenset({"alloy", "ash", "ballad", "coral", "echo", "sage", "shimmer", "verse", "marin", "cedar"})
+"""Names that stock clients ask for by themselves; refusing them would refuse the whole configuration."""
+_UNLIMITED = "unlimited"
+_SPEED = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WireProfile:
+    """What this server offers to every session, and how much it takes."""
+
+    model: str = "default"
+    """Name of the model pack."""
+    voices: tuple[str, ...] = ("default",)
+    """At least one; the first is the default."""
+    lead_ms: int = 5000
+    """Default run-ahead of WebSocket audio."""
+    on_onset: Literal["duck", "hold", "none"] = "duck"
+    voice_threshold: float = 0.5
+    prefix_padding_ms: int = 300
+    text_chars_max: int = 100_000
+    """Longest instructions or text item, in characters."""
+    append_bytes_max: int = 15 * 1024 * 1024
+    """Largest decoded audio of one append."""
+
+    def resolve_voice(self, name: str | None, param: str) -> str:
+        """Return the pack's voice for a client's word for it.
+
+        Raises:
+            RemoteProtocolError: the pack has no such voice.
+        """
+        if name is None or name in STOCK_VOICES - set(self.voices):
+            return self.voices[0]
+        if name not in self.voices:
+            raise RemoteProtocolError(
+                errors.INVALID_VALUE, f"No such voice; this server has: {', '.join(self.voices)}.", param
+            )
+        return name
+
+
+def initial(
+    profile: WireProfile, *, session_id: str, session: dict[str, Any] | None = None, expires_at: int | None = None
+) -> SessionConfig:
+    """Return the configuration of a new session.
+
+    Args:
+        profile: what the server offers.
+        session_id: id that the client sees.
+        session: the session object that came with the offer, already read from JSON.
+        expires_at: seconds since 1970 at which the session will be closed; None: no limit.
+    Raises:
+        SessionRejected: `session` is wrong.
+    """
+    wire: dict[str, Any] = {
+        "type": "realtime",
+        "object": "realtime.session",
+        "id": session_id,
+        "model": profile.model,
+        "output_modalities": ["audio"],
+        "instructions": "",
+        "tools": [],
+        "tool_choice": "auto",
+        "max_output_tokens": "inf",
+        "tracing": None,
+        "truncation": "auto",
+        "prompt": None,
+        "expires_at": expires_at,
+        "include": [],
+        "audio": {
+            "input": {
+                "format": {"type": "audio/pcm", "rate": 24000},
+                "noise_reduction": None,
+                "transcription": {"model": profile.model},
+                "turn_detection": _turn_detection_defaults("semantic_vad", profile),
+            },
+            "output": {
+                "format": {"type": "audio/pcm", "rate": 24000},
+                "voice": profile.voices[0],
+                "speed": _SPEED,
+            },
+        },
+        "duplex": {"lead_ms": profile.lead_ms, "on_onset": profile.on_onset},
+    }
+    base = _resolve(wire)
+    if session is None:
+        return base
+    try:
+        return merge(base, read(SessionUpdate, session, "session."), profile)
+    except RemoteProtocolError as error:
+        raise SessionRejected(error.code, error.message, error.param) from None
+
+
+def merge(config: SessionConfig, update: SessionUpdate, profile: WireProfile) -> SessionConfig:
+    """Return `config` with the fields that `update` carries.
+
+    Raises:
+        RemoteProtocolError: a field is not allowed here; nothing of the update is taken.
+    """
+    _refuse_unsupported(update)
+    wire = copy.deepcopy(dict(config.wire))
+    sent = update.model_fields_set
+    if "instructions" in sent:
+        instructions = update.instructions or ""
+        if len(instructions) > profile.text_chars_max:
+            raise RemoteProtocolError(
+                errors.TOO_LONG, f"Instructions take {profile.text_chars_max} characters.", "session.instructions"
+            )
+        wire["instructions"] = instructions
+    if "output_modalities" in sent:
+        wire["output_modalities"] = update.output_modalities or ["audio"]
+    if "max_output_tokens" in sent:
+        wire["max_output_tokens"] = update.max_output_tokens or "inf"
+    if update.audio is not None:
+        if update.audio.input is not None:
+            _merge_input(wire["audio"]["input"], update.audio.input, profile)
+        if update.audio.output is not None:
+            _merge_output(wire["audio"]["output"], update.audio.output, profile)
+    if update.duplex is not None:
+        _merge_duplex(wire["duplex"], update.duplex, profile)
+    return _resolve(wire)
+
+
+def _merge_input(wire: dict[str, Any], update: AudioInputUpdate, profile: WireProfile) -> None:
+    _check_format(update.format, "session.audio.input.format")
+    if "transcription" in update.model_fields_set:
+        wire["transcription"] = None if update.transcription is None else {"model": profile.model}
+    if "turn_detection" in update.model_fields_set:
+        wire["turn_detection"] = _merge_turn_detection(wire["turn_detection"], update.turn_detection, profile)
+
+
+def _merge_turn_detection(
+    present: dict[str, Any] | None, update: TurnDetectionUpdate | None, profile: WireProfile
+) -> dict[str, Any] | None:
+    if update is None:
+        return None
+    kind = update.type or (present or {}).get("type")
+    if kind is None:
+        param = "session.audio.input.turn_detection.type"
+        raise RemoteProtocolError(errors.MISSING_PARAMETER, f"Missing required parameter: '{param}'.", param)
+    defaults = _turn_detection_defaults(kind, profile)
+    merged = dict(present) if present is not None and present["type"] == kind else dict(defaults)
+    for name in update.model_fields_set & defaults.keys() - {"type"}:
+        value = getattr(update, name)
+        merged[name] = defaults[name] if value is None else value
+    return merged
+
+
+def _turn_detection_defaults(kind: str, profile: WireProfile) -> dict[str, Any]:
+    if kind == "semantic_vad":
+        own: dict[str, Any] = {"eagerness": "auto"}
+    else:
+        own = {
+            "threshold": profile.voice_threshold,
+            "prefix_padding_ms": profile.prefix_padding_ms,
+            "silence_duration_ms": 500,
+            "idle_timeout_ms": None,
+        }
+    return {"type": kind, **own, "create_response": True, "interrupt_response": True}
+
+
+def _merge_output(wire: dict[str, Any], update: AudioOutputUpdate, profile: WireProfile) -> None:
+    _check_format(update.format, "session.audio.output.format")
+    if "voice" in update.model_fields_set:
+        wire["voice"] = profile.resolve_voice(update.voice, "session.audio.output.voice")
+    if "speed" in update.model_fields_set:
+        wire["speed"] = _SPEED if update.speed is None else update.speed
+
+
+def _merge_duplex(wire: dict[str, Any], update: DuplexUpdate, profile: WireProfile) -> None:
+    if "lead_ms" in update.model_fields_set:
+        wire["lead_ms"] = profile.lead_ms if update.lead_ms is None else update.lead_ms
+    if "on_onset" in update.model_fields_set:
+        wire["on_onset"] = update.on_onset or profile.on_onset
+
+
+def _check_format(audio_format: AudioFormat | None, param: str) -> None:
+    if audio_format is not None and audio_format.type != "audio/pcm":
+        raise RemoteProtocolError(
+            errors.UNSUPPORTED, f"{audio_format.type} is not supported; use audio/pcm at 24000 Hz.", f"{param}.type"
+        )
+
+
+def _refuse_unsupported(update: SessionUpdate) -> None:
+    if update.type == "transcription":
+        raise RemoteProtocolError(errors.UNSUPPORTED, "Transcription sessions are not supported.", "session.type")
+    if update.tools:
+        raise RemoteProtocolError(errors.UNSUPPORTED, "Tools are not supported; send [] or leave out.", "session.tools")
+    if update.prompt is not None:
+        raise RemoteProtocolError(
+            errors.UNSUPPORTED, "Stored prompts are not supported; use instructions.", "session.prompt"
+        )
+
+
+def _resolve(wire: Mapping[str, Any]) -> SessionConfig:
+    """Read the core's choices off a complete session object."""
+    detection = wire["audio"]["input"]["turn_detection"]
+    tokens, lead = wire["max_output_tokens"], wire["duplex"]["lead_ms"]
+    return SessionConfig(
+        instructions=wire["instructions"],
+        voice=wire["audio"]["output"]["voice"],
+        speed=float(wire["audio"]["output"]["speed"]),
+        modalities=tuple(wire["output_modalities"]),
+        tokens_max=None if tokens == "inf" else tokens,
+        turn_detection=None if detection is None else _resolve_turn_detection(detection),
+        transcribe=wire["audio"]["input"]["transcription"] is not None,
+        on_onset=wire["duplex"]["on_onset"],
+        lead_ms=None if lead == _UNLIMITED else lead,
+        wire=wire,
+    )
+
+
+def _resolve_turn_detection(wire: Mapping[str, Any]) -> TurnDetection:
+    if wire["type"] == "semantic_vad":
+        return TurnDetection(
+            kind="semantic_vad",
+            eagerness=wire["eagerness"],
+            create_response=wire["create_response"],
+            interrupt_response=wire["interrupt_response"],
+        )
+    return TurnDetection(
+        kind="server_vad",
+        threshold=wire["threshold"],
+        silence_ms=wire["silence_duration_ms"],
+        prefix_padding_ms=wire["prefix_padding_ms"],
+        idle_timeout_ms=wire["idle_timeout_ms"],
+        create_response=wire["create_response"],
+        interrupt_response=wire["interrupt_response"],
+    )

@@ -1,0 +1,195 @@
+"""The session object as clients send it: shapes and ranges only, every field optional, nothing resolved.
+
+Fields that are not named here are ignored and counted. Source: `openai.types.realtime.RealtimeSessionCreateRequest`
+(openai 3.57.0).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from duplex.protocol import errors
+from duplex.protocol.errors import RemoteProtocolError
+
+LEAD_MS_MAX = 600_000
+TOKENS_MAX = 4096
+
+_MISSING = "missing"
+_OF_VALUE = ("value_error", "literal_error", "greater", "less", "finite", "string_pattern", "enum")
+_TOO_LONG = ("string_too_long", "too_long")
+
+
+class WireModel(BaseModel):
+    """Strict types, unknown fields kept aside so that they can be counted."""
+
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True, hide_input_in_errors=True)
+
+    def unknown_fields(self) -> int:
+        """Return how many fields of the object and of its parts the server does not know."""
+        return len(self.model_extra or {}) + sum(_unknown_in(value) for value in self.__dict__.values())
+
+
+def _unknown_in(value: object) -> int:
+    if isinstance(value, WireModel):
+        return value.unknown_fields()
+    return sum(map(_unknown_in, value)) if isinstance(value, tuple | list) else 0
+
+
+def read(model: type[WireModel], raw: dict[str, Any], prefix: str = "") -> Any:
+    """Validate `raw` and return an instance of `model`.
+
+    Raises:
+        RemoteProtocolError: names the first wrong field as `prefix` + its dotted path.
+    """
+    try:
+        return model.model_validate(raw)
+    except ValidationError as error:
+        raise wire_error(error, raw, prefix) from None
+
+
+def wire_error(error: ValidationError, raw: dict[str, Any], prefix: str = "") -> RemoteProtocolError:
+    """Turn a validation error into the wire's: code, message without the client's input, dotted path."""
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    kind = first["type"]
+    param = prefix + ".".join(map(str, _path(first["loc"], raw, missing=kind == _MISSING)))
+    if kind == _MISSING:
+        return RemoteProtocolError(errors.MISSING_PARAMETER, f"Missing required parameter: '{param}'.", param)
+    reason = first["msg"].removeprefix("Value error, ")
+    if kind in _TOO_LONG:
+        code = errors.TOO_LONG
+    else:
+        code = errors.INVALID_VALUE if kind.startswith(_OF_VALUE) else errors.INVALID_TYPE
+    return RemoteProtocolError(code, f"Invalid value for '{param}': {reason[:1].lower()}{reason[1:]}.", param)
+
+
+def _path(loc: tuple[int | str, ...], raw: Any, *, missing: bool) -> list[int | str]:
+    """Keep the steps of a validation error's place that exist in the input: unions and tags add others."""
+    path: list[int | str] = []
+    at = raw
+    for i, step in enumerate(loc):
+        if isinstance(at, dict) and step in at:
+            path.append(step)
+            at = at[step]
+        elif isinstance(at, list) and isinstance(step, int):
+            path.append(step)
+            at = at[step]
+        elif missing and i == len(loc) - 1:
+            path.append(step)
+    return path
+
+
+def _tokens(value: object) -> object:
+    if value is None or value == "inf" or (type(value) is int and 1 <= value <= TOKENS_MAX):
+        return value
+    raise ValueError(f'should be an integer from 1 to {TOKENS_MAX}, or "inf"')
+
+
+def _voice(value: object) -> object:
+    if isinstance(value, dict):
+        value = value.get("id")
+    if value is None or (isinstance(value, str) and value):
+        return value
+    raise ValueError('should be the name of a voice, or an object {"id": name}')
+
+
+def _lead(value: object) -> object:
+    if value is None or value == "unlimited" or (type(value) is int and 0 <= value <= LEAD_MS_MAX):
+        return value
+    raise ValueError(f'should be an integer from 0 to {LEAD_MS_MAX}, or "unlimited"')
+
+
+def _modalities(value: object) -> object:
+    if value is None or value in (["audio"], ["text"]):
+        return value
+    raise ValueError('should be ["audio"] (speech with its transcript) or ["text"]')
+
+
+def _tool_choice(value: object) -> object:
+    if value in (None, "auto", "none"):
+        return value
+    raise ValueError('should be "auto" or "none": tools are not supported by this server')
+
+
+MaxTokens = Annotated[Any, BeforeValidator(_tokens)]
+Voice = Annotated[str | None, BeforeValidator(_voice)]
+Modalities = Annotated[list[str] | None, BeforeValidator(_modalities)]
+ToolChoice = Annotated[Any, BeforeValidator(_tool_choice)]
+Ms = Annotated[int, Field(ge=0, le=3_600_000)]
+Speed = Annotated[float, Field(ge=0.25, le=1.5, allow_inf_nan=False)]
+
+
+class AudioFormat(WireModel):
+    """`audio/pcm` (24 kHz, 16 bits, little endian, mono), `audio/pcmu` or `audio/pcma`."""
+
+    type: Literal["audio/pcm", "audio/pcmu", "audio/pcma"] = "audio/pcm"
+    rate: Literal[24000] | None = None
+
+
+class NoiseReduction(WireModel):
+    type: Literal["near_field", "far_field"]
+
+
+class Transcription(WireModel):
+    model: str | None = None
+    language: str | None = None
+    prompt: str | None = None
+
+
+class TurnDetectionUpdate(WireModel):
+    """Fields of both kinds; those of the other kind are ignored."""
+
+    type: Literal["server_vad", "semantic_vad"] | None = None
+    create_response: bool | None = None
+    interrupt_response: bool | None = None
+    eagerness: Literal["low", "medium", "high", "auto"] | None = None
+    threshold: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
+    prefix_padding_ms: Ms | None = None
+    silence_duration_ms: Ms | None = None
+    idle_timeout_ms: Annotated[int, Field(ge=1000, le=3_600_000)] | None = None
+
+
+class AudioInputUpdate(WireModel):
+    format: AudioFormat | None = None
+    noise_reduction: NoiseReduction | None = None
+    transcription: Transcription | None = None
+    turn_detection: TurnDetectionUpdate | None = None
+
+
+class AudioOutputUpdate(WireModel):
+    format: AudioFormat | None = None
+    voice: Voice = None
+    speed: Speed | None = None
+
+
+class AudioUpdate(WireModel):
+    input: AudioInputUpdate | None = None
+    output: AudioOutputUpdate | None = None
+
+
+class DuplexUpdate(WireModel):
+    """Our own additions."""
+
+    lead_ms: Annotated[Any, BeforeValidator(_lead)] = None
+    on_onset: Literal["duck", "hold", "none"] | None = None
+
+
+class SessionUpdate(WireModel):
+    """What `session.update` and the `session` part of an offer carry."""
+
+    type: Literal["realtime", "transcription"] | None = None
+    model: str | None = None
+    instructions: str | None = None
+    output_modalities: Modalities = None
+    max_output_tokens: MaxTokens = None
+    audio: AudioUpdate | None = None
+    tools: list[Any] | None = None
+    tool_choice: ToolChoice = None
+    parallel_tool_calls: bool | None = None
+    prompt: dict[str, Any] | None = None
+    tracing: Any = None
+    truncation: Any = None
+    include: list[Any] | None = None
+    reasoning: Any = None
+    duplex: DuplexUpdate | None = None
