@@ -17,7 +17,7 @@ LEAD_MS_MAX = 600_000
 TOKENS_MAX = 4096
 
 _MISSING = "missing"
-_OF_VALUE = ("value_error", "literal_error", "greater", "less", "finite", "string_pattern", "enum")
+_OF_VALUE = ("value_error", "literal_error", "greater_than", "less_than", "finite_number", "string_too_short")
 _TOO_LONG = ("string_too_long", "too_long")
 
 
@@ -87,10 +87,9 @@ def _tokens(value: object) -> object:
 
 
 def _voice(value: object) -> object:
-    if isinstance(value, dict):
-        value = value.get("id")
-    if value is None or (isinstance(value, str) and value):
-        return value
+    name = value.get("id", "") if isinstance(value, dict) else value
+    if value is None or (isinstance(name, str) and name):
+        return name
     raise ValueError('should be the name of a voice, or an object {"id": name}')
 
 

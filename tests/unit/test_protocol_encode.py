@@ -1,0 +1,117 @@
+"""The encoder alone: numbering, the ring, and what it leaves out. Shapes and order are in tests/protocol."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import numpy as np
+import pytest
+
+from duplex.protocol import TransportName, WireEncoder, WireProfile, initial, to_json
+from duplex.protocol.ring import AUDIO_CHARS_MAX, EventRing
+from duplex.session.events import (
+    Failure,
+    ItemView,
+    PlayoutCleared,
+    PlayoutStarted,
+    PlayoutStopped,
+    ReplyAudio,
+    ReplyCreated,
+    ReplyDone,
+    ReplyOutputStarted,
+    ReplyText,
+    ReplyView,
+    SessionCreated,
+    Transcribed,
+)
+
+pytestmark = pytest.mark.unit
+
+FAILURE = Failure(code="x", message="m")
+ITEM = ItemView(id="item_1", role="assistant", modality="audio", text=None, status="in_progress")
+
+
+def encoder(transport: TransportName = "websocket", ring: int = 10) -> WireEncoder:
+    return WireEncoder(session_id="sess_1", conversation_id="conv_1", transport=transport, ring_events_max=ring)
+
+
+def open_reply(wire: WireEncoder) -> None:
+    wire.encode(ReplyCreated(reply=ReplyView(id="resp_1", item=None, status="accepted")))
+    wire.encode(
+        ReplyOutputStarted(reply=ReplyView(id="resp_1", item=ITEM, status="in_progress"), previous_item_id=None)
+    )
+
+
+def audio(*values: int) -> ReplyAudio:
+    return ReplyAudio(reply_id="resp_1", item_id="item_1", pcm=np.array(values, dtype=np.int16))
+
+
+def test_event_ids_carry_a_growing_sequence_over_all_events() -> None:
+    wire = encoder()
+    config = initial(WireProfile(), session_id="sess_1")
+    ids = [e["event_id"] for event in (SessionCreated(config=config), FAILURE) for e in wire.encode(event)]
+    assert ids == [f"event_{n:012d}_sess_1" for n in (1, 2, 3)]
+    assert wire.sequence == 3
+
+
+def test_audio_is_little_endian_pcm_in_base64() -> None:
+    wire = encoder()
+    open_reply(wire)
+    (event,) = wire.encode(audio(1, -2, 300))
+    assert base64.b64decode(event["delta"]) == b"\x01\x00\xfe\xff\x2c\x01"
+
+
+def test_deltas_outside_the_replys_life_are_left_out_and_counted() -> None:
+    wire = encoder()
+    assert wire.encode(audio(1)) == []
+    open_reply(wire)
+    wire.encode(ReplyDone(reply=ReplyView(id="resp_1", item=ITEM, status="completed")))
+    assert wire.encode(audio(1)) == []
+    assert wire.encode(ReplyText(reply_id="resp_1", item_id="item_1", modality="audio", delta="late")) == []
+    assert wire.late_deltas == 3
+
+
+@pytest.mark.parametrize("event", [PlayoutStarted, PlayoutStopped, PlayoutCleared])
+def test_the_output_buffer_shows_on_webrtc_only(event: type[PlayoutStarted]) -> None:
+    assert encoder("websocket").encode(event(reply_id="r")) == []
+    (shown,) = encoder("webrtc").encode(event(reply_id="r"))
+    assert shown["type"] == f"output_audio_buffer.{event.__name__.removeprefix('Playout').lower()}"
+
+
+def test_a_reply_that_is_not_open_cannot_end() -> None:
+    with pytest.raises(KeyError):
+        encoder().encode(ReplyDone(reply=ReplyView(id="resp_1", item=None, status="completed")))
+
+
+def test_json_is_ascii_whatever_a_model_wrote() -> None:
+    text = to_json(encoder().encode(Transcribed(item_id="i", text="naïve \ud83d <img>", seconds=1.0))[0])
+    assert text.isascii()
+    assert json.loads(text)["delta"] == "naïve \ud83d <img>"
+
+
+def test_nothing_said_gives_no_delta() -> None:
+    (completed,) = encoder().encode(Transcribed(item_id="i", text="", seconds=1.0))
+    assert (completed["type"].rsplit(".", 1)[1], completed["transcript"]) == ("completed", "")
+
+
+def test_the_ring_knows_what_it_has_and_what_is_gone() -> None:
+    wire = encoder(ring=3)
+    for _ in range(5):
+        wire.encode(FAILURE)
+    assert [e["event_id"][6:18] for e in wire.ring.since(2) or []] == [f"{n:012d}" for n in (3, 4, 5)]
+    assert wire.ring.since(5) == []
+    assert wire.ring.since(1) is None
+    assert wire.ring.since(6) is None
+    assert (wire.ring.stats().events, wire.ring.stats().first) == (3, 3)
+
+
+def test_the_ring_is_bounded_by_its_audio_too() -> None:
+    ring = EventRing(1000)
+    for n in range(1, 6):
+        ring.add(n, {}, AUDIO_CHARS_MAX // 2)
+    assert (ring.stats().events, ring.stats().audio_chars) == (2, AUDIO_CHARS_MAX)
+
+
+def test_an_empty_ring_has_missed_nothing() -> None:
+    assert EventRing(1).since(0) == []

@@ -1,0 +1,202 @@
+"""Defaults, merging and refusals of the session object."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from duplex.protocol import RemoteProtocolError, SessionRejected, WireProfile, initial
+from duplex.protocol.session_config import merge
+from duplex.protocol.wire_session import SessionUpdate, read
+from duplex.session.config import SessionConfig, TurnDetection
+
+pytestmark = pytest.mark.unit
+
+PROFILE = WireProfile(model="sim", voices=("low", "high"), lead_ms=4000, on_onset="hold")
+
+
+def update(config: SessionConfig, session: dict[str, Any]) -> SessionConfig:
+    return merge(config, read(SessionUpdate, session, "session."), PROFILE)
+
+
+def start(session: dict[str, Any] | None = None) -> SessionConfig:
+    return initial(PROFILE, session_id="sess_1", session=session, expires_at=7)
+
+
+def detection(**fields: Any) -> dict[str, Any]:
+    return {"audio": {"input": {"turn_detection": fields}}}
+
+
+def test_defaults_are_resolved() -> None:
+    config = start()
+    assert config == SessionConfig(voice="low", on_onset="hold", lead_ms=4000, wire=config.wire)
+    assert config.wire == {
+        "type": "realtime",
+        "object": "realtime.session",
+        "id": "sess_1",
+        "model": "sim",
+        "output_modalities": ["audio"],
+        "instructions": "",
+        "tools": [],
+        "tool_choice": "auto",
+        "max_output_tokens": "inf",
+        "tracing": None,
+        "truncation": "auto",
+        "prompt": None,
+        "expires_at": 7,
+        "include": [],
+        "audio": {
+            "input": {
+                "format": {"type": "audio/pcm", "rate": 24000},
+                "noise_reduction": None,
+                "transcription": {"model": "sim"},
+                "turn_detection": {
+                    "type": "semantic_vad",
+                    "eagerness": "auto",
+                    "create_response": True,
+                    "interrupt_response": True,
+                },
+            },
+            "output": {"format": {"type": "audio/pcm", "rate": 24000}, "voice": "low", "speed": 1.0},
+        },
+        "duplex": {"lead_ms": 4000, "on_onset": "hold"},
+    }
+
+
+def test_absent_keeps_and_empty_clears() -> None:
+    config = start({"instructions": "Be brief.", "audio": {"output": {"speed": 1.5, "voice": "high"}}})
+    kept = update(config, {"audio": {"output": {"speed": 0.5}}, "max_output_tokens": 20})
+    assert (kept.instructions, kept.voice, kept.speed, kept.tokens_max) == ("Be brief.", "high", 0.5, 20)
+    cleared = update(kept, {"instructions": "", "tools": [], "max_output_tokens": "inf"})
+    assert (cleared.instructions, cleared.voice, cleared.tokens_max) == ("", "high", None)
+
+
+def test_null_restores_the_default() -> None:
+    config = start({
+        "instructions": "x",
+        "output_modalities": ["text"],
+        "max_output_tokens": 5,
+        "audio": {"output": {"speed": 1.5, "voice": "high"}},
+        "duplex": {"lead_ms": "unlimited", "on_onset": "none"},
+    })  # fmt: skip
+    assert (config.lead_ms, config.on_onset, config.modalities) == (None, "none", ("text",))
+    restored = update(config, {
+        "instructions": None,
+        "output_modalities": None,
+        "max_output_tokens": None,
+        "audio": {"output": {"speed": None, "voice": None}},
+        "duplex": {"lead_ms": None, "on_onset": None},
+    })  # fmt: skip
+    assert restored == start()
+
+
+def test_an_update_leaves_the_old_configuration_alone() -> None:
+    config = start()
+    before = copy.deepcopy(config.wire)
+    update(config, detection(type="server_vad") | {"instructions": "new"})
+    assert config.wire == before
+
+
+def test_turn_detection_can_be_turned_off_and_on() -> None:
+    off = update(start(), {"audio": {"input": {"turn_detection": None}}})
+    assert off.turn_detection is None
+    assert update(off, {"instructions": "x"}).turn_detection is None
+    on = update(off, detection(type="server_vad"))
+    assert on.turn_detection == TurnDetection(
+        kind="server_vad", threshold=0.5, silence_ms=500, prefix_padding_ms=300, idle_timeout_ms=None
+    )
+
+
+def test_turn_detection_merges_within_its_type_only() -> None:
+    config = update(start(), detection(type="server_vad", silence_duration_ms=700, create_response=False))
+    same = update(config, detection(threshold=0.7))
+    assert same.turn_detection == TurnDetection(
+        kind="server_vad", threshold=0.7, silence_ms=700, prefix_padding_ms=300, create_response=False
+    )
+    other = update(same, detection(type="semantic_vad", eagerness="high"))
+    assert other.turn_detection == TurnDetection(kind="semantic_vad", eagerness="high")
+    assert "threshold" not in other.wire["audio"]["input"]["turn_detection"]
+
+
+def test_transcription_is_turned_off_by_null() -> None:
+    off = update(start(), {"audio": {"input": {"transcription": None}}})
+    assert not off.transcribe
+    assert update(off, {"audio": {"input": {"transcription": {"model": "whisper-1"}}}}).transcribe
+
+
+def test_what_stock_clients_send_is_taken_and_shown_as_it_is_in_effect() -> None:
+    config = start({
+        "type": "realtime",
+        "model": "gpt-realtime",
+        "tool_choice": "auto",
+        "tools": [],
+        "parallel_tool_calls": True,
+        "truncation": {"type": "retention_ratio", "retention_ratio": 0.8},
+        "tracing": "auto",
+        "include": ["item.input_audio_transcription.logprobs"],
+        "audio": {
+            "input": {
+                "format": {"type": "audio/pcm", "rate": 24000},
+                "noise_reduction": {"type": "near_field"},
+                "transcription": {"model": "gpt-4o-mini-transcribe", "language": "en"},
+                "turn_detection": {"type": "semantic_vad"},
+            },
+            "output": {"format": {"type": "audio/pcm", "rate": 24000}, "voice": "marin", "speed": 1},
+        },
+    })  # fmt: skip
+    assert config == start()
+
+
+def test_a_pack_may_have_a_voice_with_a_stock_name() -> None:
+    profile = WireProfile(voices=("low", "coral"))
+    config = initial(profile, session_id="s", session={"audio": {"output": {"voice": {"id": "coral"}}}})
+    assert config.voice == "coral"
+
+
+@pytest.mark.parametrize(
+    ("session", "code", "param"),
+    [
+        ({"type": "transcription"}, "unsupported", "session.type"),
+        ({"type": "weird"}, "invalid_value", "session.type"),
+        ({"tools": [{"type": "function"}]}, "unsupported", "session.tools"),
+        ({"prompt": {"id": "pmpt_1"}}, "unsupported", "session.prompt"),
+        ({"tool_choice": "required"}, "invalid_value", "session.tool_choice"),
+        ({"output_modalities": ["video"]}, "invalid_value", "session.output_modalities"),
+        ({"max_output_tokens": 4097}, "invalid_value", "session.max_output_tokens"),
+        ({"instructions": 5}, "invalid_type", "session.instructions"),
+        ({"instructions": "x" * 100_001}, "string_above_max_length", "session.instructions"),
+        ({"audio": {"output": {"speed": 9.0}}}, "invalid_value", "session.audio.output.speed"),
+        ({"audio": {"output": {"speed": True}}}, "invalid_type", "session.audio.output.speed"),
+        ({"audio": {"output": {"voice": "nobody"}}}, "invalid_value", "session.audio.output.voice"),
+        ({"audio": {"output": {"voice": {"name": "x"}}}}, "invalid_value", "session.audio.output.voice"),
+        ({"audio": {"output": {"voice": 7}}}, "invalid_value", "session.audio.output.voice"),
+        ({"audio": {"input": {"format": {"type": "audio/pcmu"}}}}, "unsupported", "session.audio.input.format.type"),
+        (
+            {"audio": {"input": {"format": {"type": "audio/pcm", "rate": 16000}}}},
+            "invalid_value",
+            "session.audio.input.format.rate",
+        ),
+        (detection(type="weird"), "invalid_value", "session.audio.input.turn_detection.type"),
+        (detection(type="server_vad", threshold=2.0), "invalid_value", "session.audio.input.turn_detection.threshold"),
+        ({"duplex": {"lead_ms": 600_001}}, "invalid_value", "session.duplex.lead_ms"),
+        ({"duplex": {"lead_ms": "forever"}}, "invalid_value", "session.duplex.lead_ms"),
+        ({"duplex": {"lead_ms": True}}, "invalid_value", "session.duplex.lead_ms"),
+        ({"duplex": {"on_onset": "shout"}}, "invalid_value", "session.duplex.on_onset"),
+    ],
+)
+def test_refusals_name_the_field(session: dict[str, Any], code: str, param: str) -> None:
+    with pytest.raises(RemoteProtocolError) as refused:
+        update(start(), session)
+    assert (refused.value.code, refused.value.param) == (code, param)
+    with pytest.raises(SessionRejected) as at_start:
+        start(session)
+    assert (at_start.value.code, at_start.value.param) == (code, param)
+
+
+def test_turn_detection_needs_its_type_when_none_stands() -> None:
+    off = update(start(), {"audio": {"input": {"turn_detection": None}}})
+    with pytest.raises(RemoteProtocolError) as refused:
+        update(off, detection(create_response=False))
+    assert refused.value.code == "missing_required_parameter"
