@@ -1,0 +1,214 @@
+/** The page: wires the conversation to its view. All state is the conversation's; the view is drawn from it. */
+import { Conversation, isLive, type Problem, SoundMeter, WebRtcTransport } from "../sdk/index.ts";
+import { Captions } from "./captions.ts";
+import { DebugRecord } from "./debug.ts";
+import { byId, make, setText } from "./dom.ts";
+import { fetchInfo, type ServerInfo } from "./model.ts";
+import { Notice } from "./notice.ts";
+import { Orb } from "./orb.ts";
+import { SplitPopover } from "./split.ts";
+import { type ProblemAction, stateWords, SUGGESTIONS } from "./words.ts";
+
+/** How often a running reply's heard words, or a countdown, are drawn anew. */
+const TICK_MS = 100;
+
+const debug = new URLSearchParams(location.search).has("debug") ? new DebugRecord() : null;
+
+const room = byId("room", HTMLElement);
+const talk = byId("talk", HTMLButtonElement);
+const mute = byId("mute", HTMLButtonElement);
+const stop = byId("stop", HTMLButtonElement);
+const composer = byId("composer", HTMLFormElement);
+const textBox = byId("text", HTMLInputElement);
+const send = byId("send", HTMLButtonElement);
+const voice = byId("voice", HTMLAudioElement);
+const empty = byId("empty", HTMLDivElement);
+
+const meter = new SoundMeter((report) => {
+  debug?.level(report);
+  if (report.sound !== null) conversation.reportSound(report.sound === "on", report.at);
+});
+
+const conversation = new Conversation({
+  transport: () => new WebRtcTransport({ callsUrl: "/v1/realtime/calls" }),
+  session: () => ({ type: "realtime", output_modalities: ["audio"] }),
+  onRemote: (stream) => {
+    voice.srcObject = stream;
+    meter.listen("assistant", stream);
+    playVoice();
+  },
+  onMicrophone: (track) => meter.listen("user", track === null ? null : new MediaStream([track])),
+  onTraffic: (traffic) => debug?.traffic(traffic),
+});
+
+const captions = new Captions(byId("captions", HTMLOListElement), byId("scroller", HTMLDivElement), {
+  retryReply: () => conversation.retryReply(),
+  showSplit: (reply, anchor, pinned) => split.show(reply, anchor, pinned),
+  hideSplit: () => split.hide(),
+});
+const split = new SplitPopover(byId("split", HTMLDivElement));
+const notice = new Notice((action, problem) => void solve(action, problem));
+
+let info: ServerInfo | null = null;
+let ticker: ReturnType<typeof setInterval> | undefined;
+let microphoneWanted = true;
+let sending = false;
+
+// What the user does. -----------------------------------------------------------------------------------------------
+
+async function begin(microphone: boolean): Promise<boolean> {
+  microphoneWanted = microphone;
+  await startMeter();
+  return conversation.start({ microphone });
+}
+
+function toggleTalk(): void {
+  if (conversation.state.phase === "idle") void begin(true);
+  else conversation.end();
+}
+
+async function sendText(text: string): Promise<void> {
+  if (text === "" || sending) return;
+  sending = true;
+  render();
+  if (!isLive(conversation.state)) {
+    microphoneWanted = false;
+    await startMeter();
+  }
+  // What could not be sent stays in the box.
+  if (await conversation.say(text)) textBox.value = "";
+  else textBox.value = text;
+  sending = false;
+  render();
+}
+
+async function solve(action: ProblemAction, problem: Problem): Promise<void> {
+  switch (action) {
+    case "retry":
+      if (isLive(conversation.state)) {
+        conversation.dismissProblem();
+        await conversation.setMuted(false);
+      } else if (!microphoneWanted && textBox.value.trim() !== "") {
+        await sendText(textBox.value.trim());
+      } else {
+        await begin(problem.kind === "microphone" || microphoneWanted);
+      }
+      return;
+    case "text":
+      conversation.dismissProblem();
+      textBox.focus();
+      if (conversation.state.phase === "idle") await begin(false);
+      return;
+    case "play":
+      conversation.dismissProblem();
+      playVoice();
+      return;
+    case "dismiss":
+      conversation.dismissProblem();
+  }
+}
+
+async function startMeter(): Promise<void> {
+  try {
+    await meter.start();
+  } catch (error) {
+    // Without it there is no animation and no measurement; the conversation itself needs neither.
+    console.warn("sound is not measured:", error);
+  }
+}
+
+function playVoice(): void {
+  voice.play().catch((error: unknown) => {
+    if (error instanceof DOMException && error.name === "NotAllowedError") {
+      conversation.reportProblem({ kind: "playback" });
+    }
+  });
+}
+
+talk.addEventListener("click", toggleTalk);
+mute.addEventListener("click", () => void conversation.setMuted(conversation.state.microphone === "live"));
+stop.addEventListener("click", () => conversation.interrupt());
+composer.addEventListener("submit", (event) => {
+  event.preventDefault();
+  void sendText(textBox.value.trim());
+});
+textBox.addEventListener("input", () => render());
+addEventListener("pagehide", () => conversation.end());
+addEventListener("keydown", (event) => {
+  if (event.key === "Escape") conversation.interrupt();
+  const elsewhere = event.target instanceof Element && event.target.closest("button, input, a, [popover]") !== null;
+  if (event.key === " " && !event.repeat && !elsewhere) {
+    event.preventDefault();
+    toggleTalk();
+  }
+});
+
+byId("suggestions", HTMLUListElement).append(
+  ...SUGGESTIONS.map((suggestion) => {
+    const button = make("button", "suggestion", suggestion);
+    button.type = "button";
+    button.addEventListener("click", () => void sendText(suggestion));
+    return make("li", "", button);
+  }),
+);
+
+// What the user sees. -----------------------------------------------------------------------------------------------
+
+function render(): void {
+  const { state } = conversation;
+  const now = Date.now();
+  const words = stateWords(state);
+  room.dataset["phase"] = state.phase;
+  setText(byId("state-label", HTMLParagraphElement), words.label);
+  setText(byId("state-hint", HTMLParagraphElement), words.hint);
+  setText(byId("talk-label", HTMLSpanElement), TALK_LABELS[state.phase === "idle" || state.phase === "connecting" ? state.phase : "live"]);
+  renderButtons();
+  empty.hidden = state.captions.length > 0;
+  captions.show(state, now);
+  notice.show(state.problem, info?.sessionsMax ?? null, now);
+  const ticks = state.playingId !== null || state.problem?.kind === "full";
+  if (!ticks) {
+    clearInterval(ticker);
+    ticker = undefined;
+  } else {
+    ticker ??= setInterval(render, TICK_MS);
+  }
+}
+
+const TALK_LABELS = { idle: "Start talking", connecting: "Cancel", live: "End" } as const;
+
+function renderButtons(): void {
+  const { state } = conversation;
+  const live = isLive(state);
+  mute.disabled = !live;
+  mute.classList.toggle("is-off", state.microphone !== "live");
+  mute.setAttribute("aria-pressed", String(live && state.microphone !== "live"));
+  mute.setAttribute("aria-label", MUTE_LABELS[state.microphone]);
+  stop.disabled = !live || (state.playingId === null && state.makingId === null);
+  send.disabled = sending || textBox.value.trim() === "";
+  textBox.readOnly = sending;
+}
+
+const MUTE_LABELS = {
+  live: "Mute the microphone",
+  muted: "Unmute the microphone",
+  paused: "The microphone is paused by your device",
+  off: "Turn on the microphone",
+} as const;
+
+function renderInfo(server: ServerInfo): void {
+  setText(byId("model-name", HTMLSpanElement), server.model);
+  byId("test-double", HTMLSpanElement).hidden = !server.testDouble;
+  setText(byId("model-notice", HTMLParagraphElement), server.notice);
+}
+
+new Orb(byId("orb", HTMLCanvasElement), {
+  phase: () => conversation.state.phase,
+  side: () => (conversation.state.playingId !== null && !conversation.state.userSpeaking ? "assistant" : "user"),
+  spectrum: (side, bands) => meter.spectrum(side, bands),
+});
+debug?.expose(conversation);
+conversation.subscribe(render);
+render();
+info = await fetchInfo("/v1/duplex/info");
+if (info !== null) renderInfo(info);

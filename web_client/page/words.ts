@@ -1,0 +1,162 @@
+/** What the page says: for each state a label and a hint, for each problem what happened and what to do. */
+import type { Problem, Ttfas, ViewState } from "../sdk/index.ts";
+
+export interface StateWords {
+  readonly label: string;
+  readonly hint: string;
+}
+
+export function stateWords(state: ViewState): StateWords {
+  switch (state.phase) {
+    case "idle":
+      return { label: "Ready to talk", hint: "Press the button and speak, or type." };
+    case "connecting":
+      return { label: "Connecting", hint: "Allow the microphone if your browser asks." };
+    case "listening":
+      return listeningWords(state);
+    case "thinking":
+      return { label: "Thinking", hint: "The answer is on its way." };
+    case "speaking":
+      return {
+        label: "Speaking",
+        hint: state.microphone === "live" ? "Talk over it to interrupt." : "Press Esc or stop to interrupt.",
+      };
+    case "interrupted":
+      return { label: "Interrupted", hint: "It keeps only what you heard." };
+  }
+}
+
+function listeningWords(state: ViewState): StateWords {
+  switch (state.microphone) {
+    case "live":
+      return { label: "Listening", hint: state.userSpeaking ? "You are speaking." : "Speak whenever you like." };
+    case "muted":
+      return { label: "Muted", hint: "Unmute to speak, or type." };
+    case "paused":
+      return { label: "Microphone paused", hint: "Your device has taken it for something else." };
+    case "off":
+      return { label: "Connected", hint: "Type a message, or turn on the microphone." };
+  }
+}
+
+export type ProblemAction = "retry" | "text" | "play" | "dismiss";
+
+export interface ProblemWords {
+  readonly title: string;
+  readonly text: string;
+  readonly actions: readonly ProblemAction[];
+}
+
+/**
+ * @param sessionsMax how many conversations the server holds; null: not known.
+ * @param now in milliseconds of `Date.now()`, for the countdown.
+ */
+export function problemWords(problem: Problem, sessionsMax: number | null, now: number): ProblemWords {
+  switch (problem.kind) {
+    case "microphone":
+      return { ...MICROPHONE[problem.cause], actions: ["retry", "text"] };
+    case "full":
+      return { title: "Every place is taken", text: fullText(sessionsMax, problem.retryAt - now), actions: ["retry"] };
+    case "unreachable":
+      return {
+        title: "The server does not answer",
+        text: "Check that it is running and that you are online, then try again.",
+        actions: ["retry"],
+      };
+    case "refused":
+      return {
+        title: "The server refused the call",
+        text: `${sentence(problem.message)} (status ${problem.status})`,
+        actions: ["retry"],
+      };
+    case "timeout":
+      return {
+        title: "No connection",
+        text: "The server answered, but media did not get through. A firewall may be blocking UDP.",
+        actions: ["retry"],
+      };
+    case "lost":
+      return {
+        title: "Connection lost",
+        text: "Check your network. Reconnecting begins a new conversation.",
+        actions: ["retry"],
+      };
+    case "unsupported":
+      return {
+        title: "This browser has no WebRTC",
+        text: "Open the page in a current Chrome, Edge, Firefox or Safari.",
+        actions: [],
+      };
+    case "server":
+      return { title: "The server reported an error", text: sentence(problem.message), actions: ["dismiss"] };
+    case "playback":
+      return { title: "Sound is blocked", text: "Your browser waits for a click before it plays.", actions: ["play"] };
+  }
+}
+
+export function actionLabel(action: ProblemAction, problem: Problem): string {
+  switch (action) {
+    case "retry":
+      return problem.kind === "lost" ? "Reconnect" : "Try again";
+    case "text":
+      return "Continue by text";
+    case "play":
+      return "Play sound";
+    case "dismiss":
+      return "Dismiss";
+  }
+}
+
+const MICROPHONE = {
+  denied: {
+    title: "The microphone is blocked",
+    text: "Allow it for this page in the browser’s address bar, then try again.",
+  },
+  missing: { title: "No microphone found", text: "Connect one, then try again." },
+  busy: { title: "The microphone is busy", text: "Close the application that uses it, then try again." },
+  insecure: {
+    title: "No microphone on this address",
+    text: "Browsers allow it only over https or on localhost. Open the page there.",
+  },
+  stopped: { title: "The microphone has stopped", text: "Your device ended the recording. Try again to speak on." },
+} as const;
+
+function fullText(sessionsMax: number | null, waitMs: number): string {
+  const holds =
+    sessionsMax === null
+      ? "The server is busy."
+      : `The server holds ${sessionsMax} ${sessionsMax === 1 ? "conversation" : "conversations"} at a time.`;
+  const waitS = Math.ceil(waitMs / 1000);
+  return waitS > 0 ? `${holds} Try again in ${waitS} s.` : `${holds} You can try again.`;
+}
+
+/** The message as a sentence of its own. */
+function sentence(message: string): string {
+  const trimmed = message.trim();
+  return /[.!?]$/.test(trimmed) ? trimmed : `${trimmed}.`;
+}
+
+export const TTFAS_FROM: Readonly<Record<Ttfas["from"], string>> = {
+  speech: "after you stopped speaking",
+  turn: "after your turn was taken as finished",
+  sending: "after you sent it",
+};
+
+export const PART_NAMES = {
+  endpointing: "End of turn",
+  transcribe: "Transcription",
+  think: "First clause",
+  talk: "Speech plan",
+  vocode: "First audio",
+  send: "Sending",
+} as const;
+
+export const SUGGESTIONS = [
+  "What is the capital of Italy?",
+  "How many days are in a week?",
+  "Tell me about the sea.",
+] as const;
+
+export function seconds(value: number): string {
+  return `${value.toFixed(2)} s`;
+}

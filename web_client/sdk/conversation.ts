@@ -1,0 +1,274 @@
+/** One person's conversations with a server: the shell that keeps the view state and does what it calls for. */
+import { Microphone, MicrophoneError } from "./microphone.ts";
+import { ConnectError, type Problem } from "./problem.ts";
+import { type ClientEvent, decode, type ServerEvent } from "./protocol.ts";
+import { reduce } from "./reduce.ts";
+import { INITIAL, isLive, type LocalEvent, type ViewState } from "./state.ts";
+import type { Transport } from "./transport.ts";
+
+/** How long an interruption is shown as such. */
+const INTERRUPTED_MS = 900;
+/** From the open channel to the server's first word. */
+const GREETING_MS_MAX = 10_000;
+const RTT_EVERY_MS = 5_000;
+const ITEM_ID_BYTES = 12;
+
+export interface ConversationOptions {
+  /** Makes the transport of the next conversation. */
+  readonly transport: () => Transport;
+  /** The session object of the wire, read at each start. */
+  readonly session: () => Readonly<Record<string, unknown>>;
+  /** The model's voice, to be played. */
+  readonly onRemote: (stream: MediaStream) => void;
+  /** The track that the user is heard by; null: none. */
+  readonly onMicrophone: (track: MediaStreamTrack | null) => void;
+  /** Sees every event of both directions, for debugging. */
+  readonly onTraffic?: (traffic: Traffic) => void;
+}
+
+export interface Traffic {
+  readonly at: number;
+  readonly direction: "in" | "out";
+  /** An event, or what could not be read. */
+  readonly event: unknown;
+}
+
+export class Conversation {
+  readonly #options: ConversationOptions;
+  readonly #subscribers = new Set<(state: ViewState) => void>();
+  readonly #microphone: Microphone;
+  #state = INITIAL;
+  #transport: Transport | null = null;
+  #starting: AbortController | null = null;
+  #greeted: (() => void) | null = null;
+  #settleTimer: ReturnType<typeof setTimeout> | undefined;
+  #rttTimer: ReturnType<typeof setInterval> | undefined;
+  /** Events whose failure means only that there was nothing left to stop. */
+  readonly #harmless = new Set<string>();
+
+  constructor(options: ConversationOptions) {
+    this.#options = options;
+    this.#microphone = new Microphone({
+      changed: (microphone) => this.#local({ type: "local.microphone", microphone }),
+      track: (track) => this.#useTrack(track),
+      stopped: () => this.#local({ type: "local.problem", problem: { kind: "microphone", cause: "stopped" } }),
+    });
+  }
+
+  get state(): ViewState {
+    return this.#state;
+  }
+
+  /** Be told of every new state; returns what ends it. */
+  subscribe(subscriber: (state: ViewState) => void): () => void {
+    this.#subscribers.add(subscriber);
+    return () => this.#subscribers.delete(subscriber);
+  }
+
+  /** Begin a conversation. Resolves to whether it is live; if not, the state says why. */
+  async start({ microphone }: { readonly microphone: boolean }): Promise<boolean> {
+    this.end();
+    const starting = new AbortController();
+    this.#starting = starting;
+    this.#local({ type: "local.connecting" });
+    try {
+      const track = microphone ? await this.#microphone.open() : null;
+      starting.signal.throwIfAborted();
+      await this.#connect(track, starting.signal);
+      this.#rttTimer = setInterval(() => void this.#measureRtt(), RTT_EVERY_MS);
+      void this.#measureRtt();
+      return true;
+    } catch (error) {
+      if (this.#starting !== starting) {
+        // A newer start, or an end, has put its own state in place; after an end nobody needs what was opened since.
+        if (this.#starting === null) this.#closeMicrophone();
+        return false;
+      }
+      this.end();
+      this.#local({ type: "local.problem", problem: problemOf(error) });
+      return false;
+    }
+  }
+
+  /** Say something in writing; begins a conversation without a microphone if there is none. False: it was not sent. */
+  async say(text: string): Promise<boolean> {
+    if (!isLive(this.#state) && !(await this.start({ microphone: false }))) return false;
+    this.interrupt();
+    const id = `msg_${randomHex(ITEM_ID_BYTES)}`;
+    this.#local({ type: "local.said", itemId: id, text });
+    this.#send({
+      type: "conversation.item.create",
+      item: { id, type: "message", role: "user", content: [{ type: "input_text", text }] },
+    });
+    this.#send({ type: "response.create" });
+    return true;
+  }
+
+  /** Ask for the reply again, after one that failed. */
+  retryReply(): void {
+    this.#local({ type: "local.retried" });
+    this.#send({ type: "response.create" });
+  }
+
+  /** Stop the assistant: what is being made and what is being heard. */
+  interrupt(): void {
+    if (this.#state.makingId !== null) this.#send({ type: "response.cancel", event_id: this.#harmlessId() });
+    if (this.#state.playingId !== null) this.#send({ type: "output_audio_buffer.clear", event_id: this.#harmlessId() });
+  }
+
+  /** Mute or unmute; where no microphone is open, unmuting opens one in the conversation as it stands. */
+  async setMuted(muted: boolean): Promise<void> {
+    if (this.#state.microphone !== "off") {
+      this.#microphone.setMuted(muted);
+      return;
+    }
+    if (muted || !isLive(this.#state)) return;
+    try {
+      await this.#microphone.open();
+      if (!isLive(this.#state)) this.#closeMicrophone();
+    } catch (error) {
+      this.#local({ type: "local.problem", problem: problemOf(error) });
+    }
+  }
+
+  /** End the conversation, or the attempt to begin one. The captions stay. */
+  end(): void {
+    const wasUp = this.#state.phase !== "idle";
+    const starting = this.#starting;
+    this.#starting = null;
+    starting?.abort(new DOMException("ended", "AbortError"));
+    clearTimeout(this.#settleTimer);
+    clearInterval(this.#rttTimer);
+    this.#transport?.close();
+    this.#transport = null;
+    this.#greeted = null;
+    this.#harmless.clear();
+    this.#closeMicrophone();
+    if (wasUp) this.#local({ type: "local.ended" });
+  }
+
+  /** The remote stream became audible or silent, as a meter found. */
+  reportSound(on: boolean, at: number): void {
+    if (isLive(this.#state)) this.#apply({ type: "local.sound", on }, at);
+  }
+
+  reportProblem(problem: Problem): void {
+    this.#local({ type: "local.problem", problem });
+  }
+
+  dismissProblem(): void {
+    this.#local({ type: "local.dismissed" });
+  }
+
+  async #connect(track: MediaStreamTrack | null, signal: AbortSignal): Promise<void> {
+    const transport = this.#options.transport();
+    this.#transport = transport;
+    const greeted = new Promise<void>((resolve) => {
+      this.#greeted = resolve;
+    });
+    await transport.connect({
+      session: this.#options.session(),
+      microphone: track,
+      signal,
+      listener: {
+        message: (text) => this.#receive(text),
+        remote: (stream) => this.#options.onRemote(stream),
+        lost: () => this.#lost(transport),
+      },
+    });
+    await within(greeted, GREETING_MS_MAX, signal);
+  }
+
+  #lost(transport: Transport): void {
+    if (transport !== this.#transport) return;
+    this.end();
+    this.#local({ type: "local.problem", problem: { kind: "lost" } });
+  }
+
+  #receive(text: string): void {
+    const decoded = decode(text);
+    const at = Date.now();
+    this.#options.onTraffic?.({ at, direction: "in", event: decoded.kind === "event" ? decoded.event : decoded });
+    if (decoded.kind !== "event") return;
+    const event = decoded.event;
+    if (event.type === "error" && event.clientEventId !== null && this.#harmless.delete(event.clientEventId)) return;
+    this.#apply(event, at);
+    if (event.type === "session.created") this.#greeted?.();
+    // After a cut the server alone knows which words were heard.
+    if (event.type === "conversation.item.truncated") {
+      this.#send({ type: "conversation.item.retrieve", item_id: event.itemId });
+    }
+  }
+
+  #apply(event: ServerEvent | LocalEvent, at: number): void {
+    const former = this.#state;
+    this.#state = reduce(former, { at, event });
+    if (this.#state === former) return;
+    if (this.#state.phase === "interrupted" && former.phase !== "interrupted") {
+      clearTimeout(this.#settleTimer);
+      this.#settleTimer = setTimeout(() => this.#local({ type: "local.settled" }), INTERRUPTED_MS);
+    }
+    for (const subscriber of this.#subscribers) subscriber(this.#state);
+  }
+
+  #local(event: LocalEvent): void {
+    this.#apply(event, Date.now());
+  }
+
+  #send(event: ClientEvent): void {
+    this.#options.onTraffic?.({ at: Date.now(), direction: "out", event });
+    this.#transport?.send(event);
+  }
+
+  #useTrack(track: MediaStreamTrack | null): void {
+    this.#options.onMicrophone(track);
+    // During a start the track goes into the offer; the transport is not there yet.
+    void this.#transport?.setMicrophone(track).catch(() => {
+      this.reportProblem({ kind: "microphone", cause: "stopped" });
+    });
+  }
+
+  #closeMicrophone(): void {
+    this.#microphone.close();
+    this.#options.onMicrophone(null);
+  }
+
+  async #measureRtt(): Promise<void> {
+    const rttMs = (await this.#transport?.rttMs()) ?? null;
+    if (rttMs !== null) this.#local({ type: "local.rtt", rttMs });
+  }
+
+  #harmlessId(): string {
+    const id = `stop_${randomHex(ITEM_ID_BYTES)}`;
+    this.#harmless.add(id);
+    return id;
+  }
+}
+
+function problemOf(error: unknown): Problem {
+  if (error instanceof ConnectError) return error.problem;
+  if (error instanceof MicrophoneError) return { kind: "microphone", cause: error.reason };
+  throw error;
+}
+
+/** Resolve with the promise; late, it is a connection that did not come up. */
+function within(promise: Promise<void>, ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(new ConnectError({ kind: "timeout" })), ms);
+    const aborted = (): void => {
+      clearTimeout(timer);
+      reject(signal.reason as Error);
+    };
+    signal.addEventListener("abort", aborted, { once: true });
+    void promise.then(() => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", aborted);
+      resolve();
+    });
+  });
+}
+
+/** `crypto.randomUUID` exists only in secure contexts; this does everywhere. */
+function randomHex(bytes: number): string {
+  return Array.from(crypto.getRandomValues(new Uint8Array(bytes)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}

@@ -1,0 +1,34 @@
+/** The browser SDK: a conversation over WebRTC, its state, and its parts for those who build their own. */
+export { Conversation, type ConversationOptions, type Traffic } from "./conversation.ts";
+export { type MeterReport, type Side, SoundMeter } from "./meter.ts";
+export { ConnectError, type MicrophoneCause, type Problem } from "./problem.ts";
+export {
+  type ClientEvent,
+  decode,
+  type Decoded,
+  encode,
+  type Item,
+  type LatencySplit,
+  type ServerEvent,
+  SPLIT_PARTS,
+} from "./protocol.ts";
+export { reduce } from "./reduce.ts";
+export {
+  type BreakCaption,
+  type Caption,
+  type Happening,
+  heardAndAhead,
+  INITIAL,
+  isLive,
+  type LocalEvent,
+  type MicrophoneState,
+  type Phase,
+  type ReplyCaption,
+  type Timing,
+  type Ttfas,
+  ttfasHeard,
+  type UserCaption,
+  type ViewState,
+} from "./state.ts";
+export type { ConnectOptions, Transport, TransportListener } from "./transport.ts";
+export { WebRtcTransport, type WebRtcOptions } from "./webrtc.ts";

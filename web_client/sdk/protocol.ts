@@ -1,0 +1,287 @@
+/**
+ * The wire: what the server says (`ServerEvent`, by `decode`) and what we say (`ClientEvent`, by `encode`).
+ *
+ * Pure. Only the fields that a client needs are read; an unknown type or field is let pass, because servers grow.
+ * Names follow the OpenAI Realtime API in its GA shape; our additions carry the prefix `duplex.`.
+ */
+
+/** A conversation item as the page needs it: who said what. */
+export interface Item {
+  readonly id: string;
+  /** `null` for items that are not messages, such as function calls. */
+  readonly role: "user" | "assistant" | "system" | null;
+  /** Text and transcripts of all content parts, joined; empty while none is there. */
+  readonly text: string;
+  /** Whether the content is audio with a transcript. */
+  readonly spoken: boolean;
+}
+
+export type ResponseStatus = "in_progress" | "completed" | "cancelled" | "failed" | "incomplete";
+
+/** The server's breakdown of one turn's latency, in seconds; a part that did not occur is absent. */
+export interface LatencySplit {
+  readonly endpointing?: number;
+  readonly transcribe?: number;
+  readonly think?: number;
+  readonly talk?: number;
+  readonly vocode?: number;
+  readonly send?: number;
+  /** The sum: end of the user's speech to the first sample sent. */
+  readonly ttfas?: number;
+}
+
+export const SPLIT_PARTS = ["endpointing", "transcribe", "think", "talk", "vocode", "send"] as const;
+
+export type ServerEvent =
+  | { readonly type: "session.created" }
+  | { readonly type: "session.updated" }
+  | { readonly type: "error"; readonly code: string; readonly message: string; readonly clientEventId: string | null }
+  | { readonly type: "input_audio_buffer.speech_started"; readonly itemId: string }
+  | { readonly type: "input_audio_buffer.speech_stopped"; readonly itemId: string }
+  | { readonly type: "input_audio_buffer.committed"; readonly itemId: string }
+  | { readonly type: "input_audio_buffer.cleared" }
+  | { readonly type: "conversation.item.added"; readonly item: Item }
+  | { readonly type: "conversation.item.done"; readonly item: Item }
+  | { readonly type: "conversation.item.retrieved"; readonly item: Item }
+  | { readonly type: "conversation.item.deleted"; readonly itemId: string }
+  | { readonly type: "conversation.item.truncated"; readonly itemId: string; readonly audioEndMs: number }
+  | {
+      readonly type: "conversation.item.input_audio_transcription.delta";
+      readonly itemId: string;
+      readonly delta: string;
+    }
+  | {
+      readonly type: "conversation.item.input_audio_transcription.completed";
+      readonly itemId: string;
+      readonly transcript: string;
+    }
+  | { readonly type: "conversation.item.input_audio_transcription.failed"; readonly itemId: string }
+  | { readonly type: "response.created"; readonly responseId: string }
+  | { readonly type: "response.output_item.added"; readonly responseId: string; readonly item: Item }
+  | ({ readonly type: "response.output_audio_transcript.delta" } & ReplyDelta)
+  | ({ readonly type: "response.output_text.delta" } & ReplyDelta)
+  | {
+      readonly type: "response.done";
+      readonly responseId: string;
+      readonly status: ResponseStatus;
+      /** Why it was cancelled or is incomplete, or the error of a failed one; empty if unsaid. */
+      readonly reason: string;
+    }
+  | { readonly type: "output_audio_buffer.started"; readonly responseId: string }
+  | { readonly type: "output_audio_buffer.stopped"; readonly responseId: string }
+  | { readonly type: "output_audio_buffer.cleared"; readonly responseId: string }
+  | { readonly type: "duplex.metrics"; readonly responseId: string; readonly split: LatencySplit };
+
+interface ReplyDelta {
+  readonly responseId: string;
+  readonly itemId: string;
+  readonly delta: string;
+}
+
+/** What came of one message: an event, a type that this client does not use, or something unreadable. */
+export type Decoded =
+  | { readonly kind: "event"; readonly event: ServerEvent }
+  | { readonly kind: "unused"; readonly type: string }
+  | { readonly kind: "unreadable"; readonly reason: string };
+
+export type ClientEvent =
+  | { readonly type: "session.update"; readonly session: Readonly<Record<string, unknown>> }
+  | {
+      readonly type: "conversation.item.create";
+      readonly item: {
+        readonly id: string;
+        readonly type: "message";
+        readonly role: "user";
+        readonly content: readonly [{ readonly type: "input_text"; readonly text: string }];
+      };
+    }
+  | { readonly type: "conversation.item.retrieve"; readonly item_id: string }
+  | { readonly type: "response.create" }
+  | { readonly type: "response.cancel"; readonly event_id: string }
+  | { readonly type: "output_audio_buffer.clear"; readonly event_id: string };
+
+/** One client event as the text of a data channel message. */
+export function encode(event: ClientEvent): string {
+  return JSON.stringify(event);
+}
+
+/** Read one data channel message. Never throws, whatever the text. */
+export function decode(text: string): Decoded {
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(text);
+  } catch {
+    return { kind: "unreadable", reason: "not JSON" };
+  }
+  if (!isFields(parsed) || typeof parsed["type"] !== "string") {
+    return { kind: "unreadable", reason: "not an object with a type" };
+  }
+  const type = parsed["type"];
+  if (!isUsed(type)) return { kind: "unused", type };
+  try {
+    return { kind: "event", event: READERS[type](parsed) };
+  } catch (error) {
+    if (error instanceof FieldError) return { kind: "unreadable", reason: `${type}: ${error.message}` };
+    throw error;
+  }
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+type Readers = { readonly [T in ServerEvent["type"]]: (fields: Fields) => Extract<ServerEvent, { type: T }> };
+
+/** A field is absent or of another type than the wire says. */
+class FieldError extends Error {}
+
+const READERS: Readers = {
+  "session.created": () => ({ type: "session.created" }),
+  "session.updated": () => ({ type: "session.updated" }),
+  error: (fields) => {
+    const error = group(fields, "error");
+    return {
+      type: "error",
+      code: textOr(error, "code", ""),
+      message: textOr(error, "message", "The server reported an error."),
+      clientEventId: typeof error["event_id"] === "string" ? error["event_id"] : null,
+    };
+  },
+  "input_audio_buffer.speech_started": (f) => ({
+    type: "input_audio_buffer.speech_started",
+    itemId: text(f, "item_id"),
+  }),
+  "input_audio_buffer.speech_stopped": (f) => ({
+    type: "input_audio_buffer.speech_stopped",
+    itemId: text(f, "item_id"),
+  }),
+  "input_audio_buffer.committed": (f) => ({ type: "input_audio_buffer.committed", itemId: text(f, "item_id") }),
+  "input_audio_buffer.cleared": () => ({ type: "input_audio_buffer.cleared" }),
+  "conversation.item.added": (f) => ({ type: "conversation.item.added", item: item(f) }),
+  "conversation.item.done": (f) => ({ type: "conversation.item.done", item: item(f) }),
+  "conversation.item.retrieved": (f) => ({ type: "conversation.item.retrieved", item: item(f) }),
+  "conversation.item.deleted": (f) => ({ type: "conversation.item.deleted", itemId: text(f, "item_id") }),
+  "conversation.item.truncated": (f) => ({
+    type: "conversation.item.truncated",
+    itemId: text(f, "item_id"),
+    audioEndMs: amount(f, "audio_end_ms"),
+  }),
+  "conversation.item.input_audio_transcription.delta": (f) => ({
+    type: "conversation.item.input_audio_transcription.delta",
+    itemId: text(f, "item_id"),
+    delta: textOr(f, "delta", ""),
+  }),
+  "conversation.item.input_audio_transcription.completed": (f) => ({
+    type: "conversation.item.input_audio_transcription.completed",
+    itemId: text(f, "item_id"),
+    transcript: text(f, "transcript"),
+  }),
+  "conversation.item.input_audio_transcription.failed": (f) => ({
+    type: "conversation.item.input_audio_transcription.failed",
+    itemId: text(f, "item_id"),
+  }),
+  "response.created": (f) => ({ type: "response.created", responseId: text(group(f, "response"), "id") }),
+  "response.output_item.added": (f) => ({
+    type: "response.output_item.added",
+    responseId: text(f, "response_id"),
+    item: item(f),
+  }),
+  "response.output_audio_transcript.delta": (f) => ({
+    type: "response.output_audio_transcript.delta",
+    ...replyDelta(f),
+  }),
+  "response.output_text.delta": (f) => ({ type: "response.output_text.delta", ...replyDelta(f) }),
+  "response.done": (f) => {
+    const response = group(f, "response");
+    const details = isFields(response["status_details"]) ? response["status_details"] : {};
+    const error = isFields(details["error"]) ? details["error"] : {};
+    return {
+      type: "response.done",
+      responseId: text(response, "id"),
+      status: oneOf(response, "status", ["in_progress", "completed", "cancelled", "failed", "incomplete"]),
+      reason: textOr(details, "reason", textOr(error, "message", "")),
+    };
+  },
+  "output_audio_buffer.started": (f) => ({
+    type: "output_audio_buffer.started",
+    responseId: text(f, "response_id"),
+  }),
+  "output_audio_buffer.stopped": (f) => ({
+    type: "output_audio_buffer.stopped",
+    responseId: text(f, "response_id"),
+  }),
+  "output_audio_buffer.cleared": (f) => ({
+    type: "output_audio_buffer.cleared",
+    responseId: text(f, "response_id"),
+  }),
+  "duplex.metrics": (f) => ({
+    type: "duplex.metrics",
+    responseId: text(f, "response_id"),
+    split: latencySplit(group(f, "split")),
+  }),
+};
+
+function isUsed(type: string): type is ServerEvent["type"] {
+  return Object.hasOwn(READERS, type);
+}
+
+function isFields(value: unknown): value is Fields {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function text(fields: Fields, key: string): string {
+  const value = fields[key];
+  if (typeof value !== "string") throw new FieldError(`${key} is not text`);
+  return value;
+}
+
+function textOr(fields: Fields, key: string, otherwise: string): string {
+  const value = fields[key];
+  return typeof value === "string" ? value : otherwise;
+}
+
+function amount(fields: Fields, key: string): number {
+  const value = fields[key];
+  if (typeof value !== "number" || !Number.isFinite(value)) throw new FieldError(`${key} is not a number`);
+  return value;
+}
+
+function group(fields: Fields, key: string): Fields {
+  const value = fields[key];
+  if (!isFields(value)) throw new FieldError(`${key} is not an object`);
+  return value;
+}
+
+function oneOf<T extends string>(fields: Fields, key: string, allowed: readonly T[]): T {
+  const value = text(fields, key);
+  const found = allowed.find((each) => each === value);
+  if (found === undefined) throw new FieldError(`${key} is none of ${allowed.join(", ")}`);
+  return found;
+}
+
+function replyDelta(fields: Fields): ReplyDelta {
+  return {
+    responseId: text(fields, "response_id"),
+    itemId: text(fields, "item_id"),
+    delta: text(fields, "delta"),
+  };
+}
+
+function item(fields: Fields): Item {
+  const from = group(fields, "item");
+  const role = textOr(from, "role", "");
+  const parts = Array.isArray(from["content"]) ? from["content"].filter(isFields) : [];
+  return {
+    id: text(from, "id"),
+    role: role === "user" || role === "assistant" || role === "system" ? role : null,
+    text: parts.map((part) => textOr(part, "transcript", textOr(part, "text", ""))).join(""),
+    spoken: parts.some((part) => textOr(part, "type", "").includes("audio")),
+  };
+}
+
+function latencySplit(fields: Fields): LatencySplit {
+  const known = [...SPLIT_PARTS, "ttfas"] as const;
+  return Object.fromEntries(
+    known.flatMap((key) => {
+      const value = fields[key];
+      return typeof value === "number" && Number.isFinite(value) ? [[key, value]] : [];
+    }),
+  );
+}

@@ -1,0 +1,382 @@
+/**
+ * The one transition function of the view state, `reduce(state, happening)`. Pure: time comes in with each happening,
+ * and what has to be sent to the server is decided elsewhere (conversation.ts).
+ *
+ *     idle → connecting → listening ⇄ thinking → speaking → listening
+ *                             ↑                     │ cut
+ *                             └──── interrupted ←───┘         any → idle (ended, failed, lost)
+ */
+import { joined, learnRate } from "./heard.ts";
+import type { Problem } from "./problem.ts";
+import type { Item, ServerEvent } from "./protocol.ts";
+import {
+  type Caption,
+  type Happening,
+  INITIAL,
+  type LocalEvent,
+  type Phase,
+  type ReplyCaption,
+  type Timing,
+  type UserCaption,
+  type ViewState,
+} from "./state.ts";
+
+/** A sound onset up to this long before its `output_audio_buffer.started` belongs to that reply: the two race. */
+const ONSET_EARLY_MS = 400;
+
+/** The state after one happening. */
+export function reduce(state: ViewState, { at, event }: Happening): ViewState {
+  return event.type.startsWith("local.")
+    ? reduceLocal(state, at, event as LocalEvent)
+    : reduceServer(state, at, event as ServerEvent);
+}
+
+function reduceLocal(state: ViewState, at: number, event: LocalEvent): ViewState {
+  switch (event.type) {
+    case "local.connecting":
+      return begun(state);
+    case "local.ended":
+      return stopped(state, at);
+    case "local.problem":
+      return { ...(endsConversation(event.problem) ? stopped(state, at) : state), problem: event.problem };
+    case "local.dismissed":
+      return { ...state, problem: null };
+    case "local.microphone":
+      return { ...state, microphone: event.microphone };
+    case "local.said": {
+      const caption: UserCaption = { kind: "user", id: event.itemId, text: event.text, by: "text", progress: "final" };
+      return awaitingReply({ ...state, captions: [...state.captions, caption] }, { by: "text", turnAt: at });
+    }
+    case "local.retried":
+      return awaitingReply(state, { by: "text", turnAt: at });
+    case "local.sound":
+      return soundChanged(state, at, event.on);
+    case "local.rtt":
+      return { ...state, rttMs: event.rttMs };
+    case "local.settled":
+      return state.phase === "interrupted" ? { ...state, phase: awaits(state) ? "thinking" : "listening" } : state;
+  }
+}
+
+function reduceServer(state: ViewState, at: number, event: ServerEvent): ViewState {
+  switch (event.type) {
+    case "session.created":
+      return { ...state, phase: "listening", problem: null };
+    case "error":
+      return { ...state, problem: { kind: "server", message: event.message } };
+    case "input_audio_buffer.speech_started":
+      return speechStarted(state, event.itemId);
+    case "input_audio_buffer.speech_stopped":
+      return { ...withUser(state, event.itemId, { progress: "waiting" }), userSpeaking: false, phase: afterSpeech(state) };
+    case "input_audio_buffer.committed":
+      return committed(state, at, event.itemId);
+    case "input_audio_buffer.cleared":
+      return { ...withoutUnfinished(state, null), userSpeaking: false };
+    case "conversation.item.added":
+    case "conversation.item.done":
+      return event.item.role === "user" ? userItem(state, event.item) : state;
+    case "conversation.item.input_audio_transcription.delta":
+      return withUser(state, event.itemId, (was) => ({ text: was.text + event.delta }));
+    case "conversation.item.input_audio_transcription.completed":
+      return transcribed(state, event.itemId, event.transcript.trim());
+    case "conversation.item.input_audio_transcription.failed":
+      return withUser(state, event.itemId, { progress: "failed" });
+    case "conversation.item.retrieved":
+      return withReply(state, (reply) => reply.id === event.item.id && reply.playout === "cut", {
+        heardText: event.item.text,
+      });
+    case "conversation.item.deleted":
+      return { ...state, captions: state.captions.filter((caption) => caption.id !== event.itemId) };
+    case "conversation.item.truncated":
+      return withReply(state, (reply) => reply.id === event.itemId, (reply) => cut(reply, at));
+    case "response.created":
+      return responseCreated(state, event.responseId);
+    case "response.output_item.added":
+      return event.item.role === "assistant" ? replyItem(state, event.responseId, event.item.id) : state;
+    case "response.output_audio_transcript.delta":
+      return replyDelta(state, at, event, "audio");
+    case "response.output_text.delta":
+      return replyDelta(state, at, event, "text");
+    case "response.done":
+      return responseDone(state, at, event);
+    case "output_audio_buffer.started":
+      return playoutStarted(state, at, event.responseId);
+    case "output_audio_buffer.stopped":
+      return playoutStopped(state, at, event.responseId);
+    case "output_audio_buffer.cleared":
+      return playoutCut(state, at, event.responseId);
+    case "duplex.metrics":
+      return withTiming(state, event.responseId, { split: event.split });
+    case "session.updated":
+      return state;
+  }
+}
+
+// The conversation's life. ------------------------------------------------------------------------------------------
+
+function begun(state: ViewState): ViewState {
+  const conversations = state.conversations + 1;
+  const divided: readonly Caption[] =
+    state.captions.length === 0 || state.captions.at(-1)?.kind === "break"
+      ? state.captions
+      : [...state.captions, { kind: "break", id: `break-${conversations}` }];
+  return { ...INITIAL, captions: divided, rate: state.rate, conversations, phase: "connecting" };
+}
+
+/** Whatever was playing is cut; the captions stay. */
+function stopped(state: ViewState, at: number): ViewState {
+  const captions = withoutUnfinished(state, null).captions.map((caption) =>
+    caption.kind === "reply" ? ended(caption, at) : caption,
+  );
+  return {
+    ...state,
+    captions: captions.filter((caption) => caption.kind !== "reply" || caption.pieces.length > 0),
+    phase: "idle",
+    userSpeaking: false,
+    microphone: "off",
+    makingId: null,
+    playingId: null,
+    timings: {},
+    turn: null,
+    sound: null,
+  };
+}
+
+function endsConversation(problem: Problem): boolean {
+  return !["server", "microphone", "playback"].includes(problem.kind);
+}
+
+// The user's side. --------------------------------------------------------------------------------------------------
+
+function speechStarted(state: ViewState, itemId: string): ViewState {
+  const cleaned = withoutUnfinished(state, itemId);
+  const known = cleaned.captions.some((caption) => caption.id === itemId);
+  const caption: UserCaption = { kind: "user", id: itemId, text: "", by: "voice", progress: "speaking" };
+  return {
+    ...cleaned,
+    captions: known ? cleaned.captions : [...cleaned.captions, caption],
+    userSpeaking: true,
+    phase: state.phase === "interrupted" ? "interrupted" : "listening",
+  };
+}
+
+function afterSpeech(state: ViewState): Phase {
+  if (state.playingId === null) return "thinking";
+  return state.phase === "interrupted" ? "interrupted" : "speaking";
+}
+
+function committed(state: ViewState, at: number, itemId: string): ViewState {
+  const known = state.captions.some((caption) => caption.id === itemId);
+  const caption: UserCaption = { kind: "user", id: itemId, text: "", by: "voice", progress: "waiting" };
+  const placed = known
+    ? withUser(state, itemId, (was) => (was.progress === "speaking" ? { progress: "waiting" } : {}))
+    : { ...state, captions: [...state.captions, caption] };
+  return awaitingReply({ ...placed, userSpeaking: false }, { by: "voice", turnAt: at });
+}
+
+function awaitingReply(state: ViewState, turn: Pick<Timing, "by" | "turnAt">): ViewState {
+  return { ...state, turn, phase: afterSpeech(state) };
+}
+
+/** An item of the user's as the server holds it; text that we typed is already shown under the same id. */
+function userItem(state: ViewState, item: Item): ViewState {
+  if (state.captions.some((caption) => caption.id === item.id)) {
+    return item.text === "" ? state : withUser(state, item.id, { text: item.text, progress: "final" });
+  }
+  const caption: UserCaption = {
+    kind: "user",
+    id: item.id,
+    text: item.text,
+    by: item.spoken ? "voice" : "text",
+    progress: item.text === "" ? "waiting" : "final",
+  };
+  return { ...state, captions: [...state.captions, caption] };
+}
+
+function transcribed(state: ViewState, itemId: string, transcript: string): ViewState {
+  if (transcript === "") return { ...state, captions: state.captions.filter((caption) => caption.id !== itemId) };
+  return withUser(state, itemId, { text: transcript, progress: "final" });
+}
+
+/** Whether a reply is still to come. */
+function awaits(state: ViewState): boolean {
+  return state.turn !== null || state.makingId !== null;
+}
+
+/** Drop utterances that were begun and never committed (taken back as noise), except the one named. */
+function withoutUnfinished(state: ViewState, exceptId: string | null): ViewState {
+  const captions = state.captions.filter(
+    (caption) => caption.kind !== "user" || caption.progress !== "speaking" || caption.id === exceptId,
+  );
+  return captions.length === state.captions.length ? state : { ...state, captions };
+}
+
+// The assistant's side. ---------------------------------------------------------------------------------------------
+
+function responseCreated(state: ViewState, responseId: string): ViewState {
+  const timing: Timing = {
+    by: state.turn?.by ?? "voice",
+    turnAt: state.turn?.turnAt ?? null,
+    rttMs: state.rttMs,
+    audibleAt: null,
+    split: null,
+  };
+  return {
+    ...state,
+    makingId: responseId,
+    timings: { ...state.timings, [responseId]: timing },
+    turn: null,
+    phase: state.phase === "listening" && !state.userSpeaking ? "thinking" : state.phase,
+  };
+}
+
+function replyItem(state: ViewState, responseId: string, itemId: string): ViewState {
+  if (state.captions.some((caption) => caption.id === itemId)) return state;
+  const { [responseId]: timing, ...timings } = state.timings;
+  const reply: ReplyCaption = {
+    kind: "reply",
+    id: itemId,
+    responseId,
+    pieces: [],
+    modality: "audio",
+    status: "in_progress",
+    playout: "queued",
+    soundFrom: null,
+    cutAt: null,
+    heardText: null,
+    reason: "",
+    timing: timing ?? { by: "voice", turnAt: null, rttMs: state.rttMs, audibleAt: null, split: null },
+  };
+  return { ...state, captions: [...state.captions, reply], timings };
+}
+
+function replyDelta(
+  state: ViewState,
+  at: number,
+  event: { readonly responseId: string; readonly itemId: string; readonly delta: string },
+  modality: "audio" | "text",
+): ViewState {
+  const placed = replyItem(state, event.responseId, event.itemId);
+  return withReply(placed, (reply) => reply.id === event.itemId, (reply) => ({
+    modality,
+    pieces: [...reply.pieces, { text: event.delta, at }],
+  }));
+}
+
+function responseDone(
+  state: ViewState,
+  at: number,
+  event: Extract<ServerEvent, { type: "response.done" }>,
+): ViewState {
+  const { [event.responseId]: _, ...timings } = state.timings;
+  const made = { ...state, makingId: state.makingId === event.responseId ? null : state.makingId, timings };
+  const marked = withReply(made, (reply) => reply.responseId === event.responseId, {
+    status: event.status,
+    reason: event.reason,
+  });
+  if (event.status === "cancelled") return playoutCut(marked, at, event.responseId);
+  const reply = replyOf(marked, event.responseId);
+  const soundless = reply === undefined || reply.modality === "text" || event.status === "failed";
+  return soundless && marked.phase === "thinking" && !awaits(marked)
+    ? { ...marked, phase: "listening" }
+    : marked;
+}
+
+function playoutStarted(state: ViewState, at: number, responseId: string): ViewState {
+  const onset = state.sound?.on && at - state.sound.from <= ONSET_EARLY_MS ? state.sound.from : null;
+  const playing = withReply(
+    { ...state, playingId: responseId, phase: state.userSpeaking ? state.phase : "speaking" },
+    (reply) => reply.responseId === responseId,
+    { playout: "playing", soundFrom: onset ?? at },
+  );
+  return onset === null ? playing : withTiming(playing, responseId, { audibleAt: onset });
+}
+
+function playoutStopped(state: ViewState, at: number, responseId: string): ViewState {
+  const reply = replyOf(state, responseId);
+  const rate =
+    reply?.soundFrom == null ? state.rate : learnRate(state.rate, joined(reply.pieces).length, at - reply.soundFrom);
+  const drained = withReply(state, (each) => each.responseId === responseId && each.playout !== "cut", {
+    playout: "drained",
+  });
+  const next = drained.makingId === responseId ? { ...drained, makingId: null } : drained;
+  return {
+    ...drained,
+    rate,
+    playingId: state.playingId === responseId ? null : state.playingId,
+    phase: state.phase === "speaking" ? (awaits(next) ? "thinking" : "listening") : state.phase,
+  };
+}
+
+function playoutCut(state: ViewState, at: number, responseId: string): ViewState {
+  const active = state.playingId === responseId || state.makingId === responseId;
+  const marked = withReply(state, (reply) => reply.responseId === responseId, (reply) => cut(reply, at));
+  return {
+    ...marked,
+    // A reply that was cut before its first word leaves nothing to show.
+    captions: marked.captions.filter(
+      (caption) => caption.kind !== "reply" || caption.responseId !== responseId || caption.pieces.length > 0,
+    ),
+    playingId: state.playingId === responseId ? null : state.playingId,
+    makingId: state.makingId === responseId ? null : state.makingId,
+    phase: active && state.phase !== "idle" ? "interrupted" : state.phase,
+  };
+}
+
+function ended(reply: ReplyCaption, at: number): ReplyCaption {
+  return reply.status === "in_progress" ? { ...cut(reply, at), status: "cancelled" } : cut(reply, at);
+}
+
+function cut(reply: ReplyCaption, at: number): ReplyCaption {
+  return reply.playout === "cut" || reply.playout === "drained" ? reply : { ...reply, playout: "cut", cutAt: at };
+}
+
+function soundChanged(state: ViewState, at: number, on: boolean): ViewState {
+  const heard: ViewState = { ...state, sound: on ? { from: at, on } : { from: state.sound?.from ?? at, on } };
+  const playing = state.playingId === null ? undefined : replyOf(state, state.playingId);
+  if (!on || playing === undefined || playing.timing.audibleAt !== null) return heard;
+  const sounding = withReply(heard, (reply) => reply === playing, { soundFrom: at });
+  return withTiming(sounding, playing.responseId, { audibleAt: at });
+}
+
+// Small updates. ----------------------------------------------------------------------------------------------------
+
+type Change<T> = Partial<T> | ((was: T) => Partial<T>);
+
+function changed<T>(was: T, change: Change<T>): T {
+  return { ...was, ...(typeof change === "function" ? change(was) : change) };
+}
+
+function withUser(state: ViewState, id: string, change: Change<UserCaption>): ViewState {
+  return {
+    ...state,
+    captions: state.captions.map((caption) =>
+      caption.kind === "user" && caption.id === id ? changed(caption, change) : caption,
+    ),
+  };
+}
+
+function withReply(state: ViewState, which: (reply: ReplyCaption) => boolean, change: Change<ReplyCaption>): ViewState {
+  return {
+    ...state,
+    captions: state.captions.map((caption) =>
+      caption.kind === "reply" && which(caption) ? changed(caption, change) : caption,
+    ),
+  };
+}
+
+function withTiming(state: ViewState, responseId: string, change: Partial<Timing>): ViewState {
+  const early = state.timings[responseId];
+  if (early !== undefined) {
+    return { ...state, timings: { ...state.timings, [responseId]: { ...early, ...change } } };
+  }
+  return withReply(state, (reply) => reply.responseId === responseId, (reply) => ({
+    timing: { ...reply.timing, ...change },
+  }));
+}
+
+function replyOf(state: ViewState, responseId: string): ReplyCaption | undefined {
+  return state.captions.find(
+    (caption): caption is ReplyCaption => caption.kind === "reply" && caption.responseId === responseId,
+  );
+}

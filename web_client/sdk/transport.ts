@@ -1,0 +1,36 @@
+import type { ClientEvent } from "./protocol.ts";
+
+/** What a conversation asks of its way to the server. One transport carries one conversation. */
+export interface Transport {
+  /**
+   * Connect media and events; resolves when events can be sent.
+   *
+   * @throws ConnectError with the problem to show; the signal's reason when it aborts. Either way nothing stays open.
+   */
+  connect(options: ConnectOptions): Promise<void>;
+  /** Send one event. Before `connect` resolved and after the end it is dropped: there is nobody to act on it. */
+  send(event: ClientEvent): void;
+  /** Speak from another track, or none, without a new connection. */
+  setMicrophone(track: MediaStreamTrack | null): Promise<void>;
+  /** Round trip time to the server in milliseconds, or null while it is not known. */
+  rttMs(): Promise<number | null>;
+  /** Hang up. Idempotent; no callback follows. */
+  close(): void;
+}
+
+export interface ConnectOptions {
+  /** The session object of the wire. */
+  readonly session: Readonly<Record<string, unknown>>;
+  readonly microphone: MediaStreamTrack | null;
+  readonly signal: AbortSignal;
+  readonly listener: TransportListener;
+}
+
+export interface TransportListener {
+  /** One server event, undecoded. */
+  message(text: string): void;
+  /** The model's voice. */
+  remote(stream: MediaStream): void;
+  /** The connection is gone for good, not by our `close`. */
+  lost(): void;
+}

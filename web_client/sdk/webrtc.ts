@@ -1,0 +1,189 @@
+/**
+ * The WebRTC transport: one HTTP exchange of offer and answer, then audio both ways and the events on a data channel.
+ *
+ * The audio section is always sendrecv, also without a microphone, so that one can be added later without renegotiation.
+ */
+import { ConnectError } from "./problem.ts";
+import { type ClientEvent, encode } from "./protocol.ts";
+import type { ConnectOptions, Transport, TransportListener } from "./transport.ts";
+
+const EVENTS_LABEL = "oai-events";
+/** From the offer to the open event channel; a media path that is not up by then will not come up. */
+const CONNECT_MS_MAX = 15_000;
+/** A path that ICE reports as broken may come back within this time (a change of network). */
+const DISCONNECTED_MS_MAX = 5_000;
+/** Asked of a full server that does not say when to come back. */
+const RETRY_AFTER_S = 10;
+
+export interface WebRtcOptions {
+  /** Where offers go. */
+  readonly callsUrl: string;
+  /** Bearer token; none where the server asks for none. */
+  readonly token?: string;
+  readonly iceServers?: readonly RTCIceServer[];
+}
+
+export class WebRtcTransport implements Transport {
+  readonly #options: WebRtcOptions;
+  #peer: RTCPeerConnection | null = null;
+  #channel: RTCDataChannel | null = null;
+  #hangupUrl: string | null = null;
+  #disconnectedTimer: ReturnType<typeof setTimeout> | undefined;
+  #closed = false;
+
+  constructor(options: WebRtcOptions) {
+    this.#options = options;
+  }
+
+  async connect({ session, microphone, signal, listener }: ConnectOptions): Promise<void> {
+    if (typeof RTCPeerConnection === "undefined") throw new ConnectError({ kind: "unsupported" });
+    signal.throwIfAborted();
+    const peer = new RTCPeerConnection({ iceServers: [...(this.#options.iceServers ?? [])] });
+    this.#peer = peer;
+    try {
+      peer.addTransceiver(microphone ?? "audio", { direction: "sendrecv" });
+      peer.addEventListener("track", ({ track, streams }) => listener.remote(streams[0] ?? new MediaStream([track])));
+      const channel = peer.createDataChannel(EVENTS_LABEL);
+      this.#channel = channel;
+      // Listening before the exchange: the first message may come with the opening.
+      channel.addEventListener("message", ({ data }) => {
+        if (typeof data === "string") listener.message(data);
+      });
+      const opened = this.#opened(peer, channel, signal);
+      await Promise.all([opened, this.#exchange(peer, session, signal)]);
+      this.#watch(peer, channel, listener);
+    } catch (error) {
+      this.close();
+      throw error;
+    }
+  }
+
+  send(event: ClientEvent): void {
+    if (this.#channel?.readyState === "open") this.#channel.send(encode(event));
+  }
+
+  async setMicrophone(track: MediaStreamTrack | null): Promise<void> {
+    await this.#peer?.getTransceivers()[0]?.sender.replaceTrack(track);
+  }
+
+  async rttMs(): Promise<number | null> {
+    const report = await this.#peer?.getStats();
+    let rttMs: number | null = null;
+    report?.forEach((stats: RTCStats) => {
+      const pair = stats as RTCIceCandidatePairStats;
+      if (pair.type === "candidate-pair" && pair.nominated && pair.currentRoundTripTime !== undefined) {
+        rttMs = pair.currentRoundTripTime * 1000;
+      }
+    });
+    return rttMs;
+  }
+
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    clearTimeout(this.#disconnectedTimer);
+    if (this.#hangupUrl !== null) {
+      // Best effort: the server also notices that the peer is gone. keepalive lets it outlive the page.
+      void fetch(this.#hangupUrl, { method: "POST", keepalive: true, headers: this.#authorization() }).catch(() => undefined);
+    }
+    this.#channel?.close();
+    this.#peer?.close();
+  }
+
+  /** Post the offer and take the answer. The offer goes out at once: servers learn our addresses from our checks. */
+  async #exchange(
+    peer: RTCPeerConnection,
+    session: Readonly<Record<string, unknown>>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    await peer.setLocalDescription();
+    const form = new FormData();
+    form.set("sdp", new Blob([peer.localDescription?.sdp ?? ""], { type: "application/sdp" }));
+    form.set("session", new Blob([JSON.stringify(session)], { type: "application/json" }));
+    let response: Response;
+    try {
+      response = await fetch(this.#options.callsUrl, {
+        method: "POST",
+        body: form,
+        headers: this.#authorization(),
+        signal,
+      });
+    } catch (error) {
+      signal.throwIfAborted();
+      if (error instanceof TypeError) throw new ConnectError({ kind: "unreachable" });
+      throw error;
+    }
+    if (!response.ok) throw await refusal(response);
+    const location = response.headers.get("Location");
+    if (location !== null) this.#hangupUrl = `${new URL(location, response.url).href}/hangup`;
+    const sdp = await response.text();
+    signal.throwIfAborted();
+    await peer.setRemoteDescription({ type: "answer", sdp });
+  }
+
+  #opened(peer: RTCPeerConnection, channel: RTCDataChannel, signal: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const late = (): void => finish(() => reject(new ConnectError({ kind: "timeout" })));
+      const aborted = (): void => finish(() => reject(signal.reason as Error));
+      const opened = (): void => finish(resolve);
+      const checked = (): void => {
+        if (peer.connectionState === "failed") late();
+      };
+      const timer = setTimeout(late, CONNECT_MS_MAX);
+      const finish = (settle: () => void): void => {
+        clearTimeout(timer);
+        signal.removeEventListener("abort", aborted);
+        peer.removeEventListener("connectionstatechange", checked);
+        settle();
+      };
+      signal.addEventListener("abort", aborted, { once: true });
+      peer.addEventListener("connectionstatechange", checked);
+      channel.addEventListener("open", opened, { once: true });
+      channel.addEventListener("close", late, { once: true });
+    });
+  }
+
+  #watch(peer: RTCPeerConnection, channel: RTCDataChannel, listener: TransportListener): void {
+    const lost = (): void => {
+      if (this.#closed) return;
+      // The server is told nothing: it has gone, or it has hung up itself.
+      this.#hangupUrl = null;
+      this.close();
+      listener.lost();
+    };
+    channel.addEventListener("close", lost);
+    peer.addEventListener("connectionstatechange", () => {
+      clearTimeout(this.#disconnectedTimer);
+      if (peer.connectionState === "failed" || peer.connectionState === "closed") lost();
+      if (peer.connectionState === "disconnected") this.#disconnectedTimer = setTimeout(lost, DISCONNECTED_MS_MAX);
+    });
+    if (channel.readyState !== "open") lost();
+  }
+
+  #authorization(): Record<string, string> {
+    return this.#options.token === undefined ? {} : { Authorization: `Bearer ${this.#options.token}` };
+  }
+}
+
+/** The problem that a refusing answer states. */
+async function refusal(response: Response): Promise<ConnectError> {
+  if (response.status === 503 || response.status === 429) {
+    const asked = Number.parseInt(response.headers.get("Retry-After") ?? "", 10);
+    const waitS = Number.isFinite(asked) && asked >= 0 ? asked : RETRY_AFTER_S;
+    return new ConnectError({ kind: "full", retryAt: Date.now() + waitS * 1000 });
+  }
+  return new ConnectError({
+    kind: "refused",
+    status: response.status,
+    message: errorMessage(await response.text()) ?? response.statusText,
+  });
+}
+
+function errorMessage(body: string): string | null {
+  try {
+    const parsed = JSON.parse(body) as { error?: { message?: unknown } | null } | null;
+    return typeof parsed?.error?.message === "string" ? parsed.error.message : null;
+  } catch {
+    return body.length > 0 && body.length < 200 && !body.startsWith("<") ? body : null;
+  }
+}

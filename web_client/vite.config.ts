@@ -1,0 +1,33 @@
+import { defineConfig, type Plugin } from "vite";
+
+/**
+ * The policy the built page sets for itself, whatever the server's headers say: nothing inline, nothing foreign.
+ * Only in the build: the development server injects its styles inline.
+ */
+const POLICY =
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; media-src 'self' blob:; " +
+  "base-uri 'none'; form-action 'none'";
+
+const contentSecurityPolicy: Plugin = {
+  name: "content-security-policy",
+  apply: "build",
+  transformIndexHtml: () => [
+    { tag: "meta", attrs: { "http-equiv": "Content-Security-Policy", content: POLICY }, injectTo: "head-prepend" },
+  ],
+};
+
+export default defineConfig({
+  root: "page",
+  plugins: [contentSecurityPolicy],
+  build: {
+    outDir: "../dist",
+    emptyOutDir: true,
+    target: "es2022",
+    // A data: address would need a looser policy.
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+    reportCompressedSize: false,
+  },
+  worker: { format: "es" },
+  server: { host: "127.0.0.1", proxy: { "/v1": "http://127.0.0.1:8080" } },
+});
