@@ -1,0 +1,196 @@
+"""llama.cpp through xllamacpp: raw prompts in, a stream of tokens out, on slots that decode as one batch.
+
+The library's server opens a port on loopback; it is locked with a random key, so that nothing but this process can ask
+it, and every route that shows prompts is off. Source: llama.cpp's server documentation (completion, id_slot,
+cache_prompt, n_probs).
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import xllamacpp
+
+from duplex.engines import ContextOverflowError, EngineError
+
+_OVERFLOW = "exceed_context_size_error"
+_SILENT = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LlamaSettings:
+    """How the model is loaded."""
+
+    model: Path
+    """A .gguf file."""
+    slots: int
+    """Requests that are decoded at once; each keeps its own prefix."""
+    context: int
+    """Tokens of context per slot."""
+    threads: int
+    """Threads of one decoding step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """How the next token is chosen."""
+
+    temperature: float = 0.0
+    """0 takes the most probable token."""
+    repeat_penalty: float = 1.0
+    """Divides the scores of tokens seen lately; 1 is off."""
+    repeat_window: int = 64
+    """Tokens that count as lately."""
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LlamaToken:
+    """What one decoding step gave."""
+
+    text: str
+    """One or more whole characters."""
+    ids: tuple[int, ...]
+    """Token ids behind `text`, by which the same prefix can be asked for again without a new tokenization. Empty where
+    the text is not plain ASCII: of a character made of several tokens the library tells only the last one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LlamaEnd:
+    """How a request ended."""
+
+    finish: str
+    """`stop` (end of text or a stop string), `length` (the bound), or `abort` (the callback said so)."""
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    """Of the prompt's tokens, those that were still in the slot; both 0 after an abort."""
+
+
+class LlamaModel:
+    """A model and its slots. `complete` may be called from as many threads as there are slots.
+
+    Raises:
+        EngineError: the model cannot be loaded.
+    """
+
+    def __init__(self, settings: LlamaSettings) -> None:
+        params = xllamacpp.CommonParams()
+        params.model.path = str(settings.model)
+        params.n_ctx = settings.context * settings.slots
+        params.n_parallel = settings.slots
+        params.n_gpu_layers = 0
+        params.cpuparams.n_threads = settings.threads
+        params.cpuparams_batch.n_threads = settings.threads
+        params.cache_ram_mib = 0  # the slots are the cache: bounded, and pinned by the caller
+        params.cache_idle_slots = False
+        params.fit_params = False
+        params.verbosity = _SILENT
+        params.hostnames = ["127.0.0.1"]
+        params.api_keys = [secrets.token_hex(32)]
+        params.endpoint_slots = False
+        params.ui = False
+        params.n_threads_http = 1
+        try:
+            self._server: Any = xllamacpp.Server(params)
+        except RuntimeError as error:
+            raise EngineError(f"{settings.model.name} cannot be loaded: {error}") from error
+
+    def complete(
+        self,
+        prompt: Sequence[str | int],
+        *,
+        slot: int,
+        tokens_max: int,
+        sampling: Sampling,
+        on_token: Callable[[LlamaToken], bool],
+        stop: Sequence[str] = (),
+    ) -> LlamaEnd:
+        """Generate behind a raw prompt; blocks its thread until the end.
+
+        Args:
+            prompt: texts and token ids, joined in order; special tokens written in texts count as such.
+            slot: which slot's cached prefix is reused and replaced.
+            tokens_max: bound on generated tokens; one is generated in any case.
+            on_token: called for every token, on this thread; returning True ends generation before the next token.
+            stop: texts that end generation; they are not given out.
+        Raises:
+            ContextOverflowError: the prompt does not fit into a slot.
+            EngineError: the request was refused, or the engine failed.
+        """
+        stream = _Stream(on_token)
+        request = {
+            "prompt": list(prompt),
+            "n_predict": tokens_max,
+            "id_slot": slot,
+            "cache_prompt": True,
+            "stream": True,
+            "logprobs": 1,  # the only way to get token ids out of the stream
+            "temperature": sampling.temperature,
+            "repeat_penalty": sampling.repeat_penalty,
+            "repeat_last_n": sampling.repeat_window,
+            "seed": sampling.seed,
+            "stop": list(stop),
+        }
+        try:
+            self._server.handle_completions(request, stream)
+        except RuntimeError as error:
+            raise EngineError(str(error)) from error
+        return stream.end()
+
+    def close(self) -> None:
+        """Stop the engine and give its memory back; running requests end first."""
+        self._server = None
+
+
+class _Stream:
+    """The callback handed to the library: takes its JSON apart, and remembers how the request ended."""
+
+    def __init__(self, on_token: Callable[[LlamaToken], bool]) -> None:
+        self._on_token = on_token
+        self._end: LlamaEnd | None = None
+        self._failure: Exception | None = None
+        self._aborted = False
+
+    def __call__(self, chunk: dict[str, Any] | list[dict[str, Any]]) -> bool:
+        if self._aborted:
+            return True
+        try:
+            for part in chunk if isinstance(chunk, list) else [chunk]:
+                if self._take(part):
+                    self._aborted = True
+                    return True
+        except Exception as error:  # noqa: BLE001  the library would swallow it; `end` raises it
+            self._failure = error
+            self._aborted = True
+        return self._aborted
+
+    def _take(self, part: dict[str, Any]) -> bool:
+        if "error" in part:
+            message = str(part["error"].get("message", part["error"]))
+            overflow = part["error"].get("type") == _OVERFLOW
+            raise ContextOverflowError(message) if overflow else EngineError(message)
+        choice = part["choices"][0]
+        content = (choice.get("logprobs") or {}).get("content") or []
+        ids = tuple(int(c["id"]) for c in content) if choice["text"].isascii() else ()
+        stop = bool(choice["text"] or ids) and self._on_token(LlamaToken(text=choice["text"], ids=ids))
+        if choice["finish_reason"] is not None:
+            usage = part.get("usage") or {}
+            self._end = LlamaEnd(
+                finish="length" if choice["finish_reason"] == "length" else "stop",
+                prompt_tokens=usage.get("prompt_tokens", 0),
+                cached_tokens=usage.get("prompt_tokens_details", {}).get("cached_tokens", 0),
+            )
+        return stop
+
+    def end(self) -> LlamaEnd:
+        if self._failure is not None:
+            raise self._failure
+        if self._end is not None:
+            return self._end
+        if self._aborted:
+            return LlamaEnd(finish="abort")
+        raise EngineError("llama.cpp ended a request without saying why")

@@ -1,0 +1,59 @@
+"""The pack's own options: `[model.options]` of the configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from duplex.stages.contract import PackError
+
+SYSTEM_PROMPT = "You are a helpful voice assistant. Answer in one short sentence."
+"""Said to the model when the session gives no instructions of its own."""
+
+
+class LocalOptions(BaseModel):
+    """Settings of the pack `local`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    sessions: int = Field(4, ge=1, le=32)
+    """Sessions admitted by default, and conversations whose prefix stays in the thinker's cache."""
+    thinker_threads: int = Field(1, ge=1, le=64)
+    """Threads of one decoding step. More than one is slower as soon as anything else runs."""
+    whisper_threads: int = Field(1, ge=1, le=64)
+    onnx_threads: int = Field(1, ge=1, le=64)
+    """Threads of one step of end of turn, talker and vocoder; voice activity always has one."""
+    context_tokens: int = Field(2048, ge=512, le=8192)
+    """Tokens of conversation the thinker sees; past it the oldest turns are left out."""
+    reply_tokens_max: int = Field(120, ge=8, le=1024)
+    """Longest reply, when the session does not say."""
+    temperature: float = Field(0.0, ge=0.0, le=2.0)
+    repeat_penalty: float = Field(1.0, ge=1.0, le=2.0)
+    system_prompt: str = Field(SYSTEM_PROMPT, max_length=4000)
+    noise_scale: float = Field(0.667, ge=0.0, le=1.0)
+    """How much the voice's timbre varies."""
+    noise_scale_duration: float = Field(0.8, ge=0.0, le=1.0)
+    """How much the voice's rhythm varies."""
+    cache_dir: Path | None = None
+    """Where the split voice is kept; unset takes `duplex` in the user's cache folder."""
+
+
+def parse(options: dict[str, Any], threads: int) -> LocalOptions:
+    """Check options against the schema and the thread budget.
+
+    Raises:
+        PackError: an option is unknown, out of range, or asks for more threads than there are.
+    """
+    try:
+        parsed = LocalOptions(**options)
+    except ValidationError as error:
+        lines = [f"model.options.{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
+        raise PackError("bad options of the model pack local\n  " + "\n  ".join(lines)) from error
+    for name in ("thinker_threads", "whisper_threads", "onnx_threads"):
+        if getattr(parsed, name) > threads:
+            raise PackError(
+                f"model.options.{name}: {getattr(parsed, name)} is more than the budget of {threads} threads"
+            )
+    return parsed

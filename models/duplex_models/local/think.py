@@ -1,0 +1,228 @@
+"""The thinker: SmolLM2-135M-Instruct on llama.cpp, as an engine stage.
+
+A small stand-in that keeps the chain honest: short facts are mostly right, longer answers ramble, and it forgets. Each
+conversation is pinned to a slot whose cache holds its prefix, so a turn reads only what is new. A slot cannot be paused;
+`pause` stops it before the next token, and `resume` asks again for prompt and tokens so far, which the cache still holds.
+
+    submit → queued → running ⇄ paused (holds no thread and no slot)
+                         └→ last delta with `finish`, or StageError; an abort ends it silently from any state
+"""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from duplex.engines import ContextOverflowError, EngineError
+from duplex.engines.llama import LlamaEnd, LlamaModel, LlamaSettings, LlamaToken, Sampling
+from duplex.payloads import Job, JobId, Message, Prompt, StageError, TextDelta
+from duplex.stages.contract import Emit, NodeSpec, Progress, Role
+from duplex_models.local import chat, weights
+from duplex_models.local.options import LocalOptions
+from duplex_models.local.slots import SlotTable
+from duplex_models.local.starting import starting
+
+_KV_BYTES_PER_TOKEN = 30 * 2 * 3 * 64 * 2  # layers × (key, value) × heads × width × float16
+_STOP = (chat.START, chat.END)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Run:
+    """One job from submission to its end. Changed only under the stage's lock."""
+
+    job: Job
+    emit: Emit
+    messages: tuple[Message, ...]
+    said_before: str
+    tokens_left: int
+    skip_space: bool
+    """The next text continues behind white space that the prompt could not end with."""
+    texts: list[str] = field(default_factory=list)
+    ids: list[int] = field(default_factory=list)
+    exact: bool = True
+    """`ids` are all the tokens of `texts`."""
+    held: bool = False
+    """Paused, or about to be."""
+    running: bool = False
+    gone: bool = False
+    """Aborted or ended: nothing more may be emitted."""
+
+    def prompt(self) -> list[str | int]:
+        """What the engine is to continue: by token ids where they are known, so that no word is split differently."""
+        if self.exact:
+            return [chat.render(self.messages, self.said_before), *self.ids]
+        return [chat.render(self.messages, self.said_before + "".join(self.texts))]
+
+
+class Think:
+    """Engine stage: `Prompt` → a stream of `TextDelta`."""
+
+    def __init__(self, options: LocalOptions) -> None:
+        self.spec = NodeSpec(
+            name="thinker",
+            role=Role.THINK,
+            takes=Prompt,
+            gives=TextDelta,
+            unit="token",
+            batch_max=options.sessions,
+            bytes_per_session=options.context_tokens * _KV_BYTES_PER_TOKEN,
+            cut_ms=25,
+            pausable=True,
+            step_s=0.02,
+        )
+        self._options = options
+        self._sampling = Sampling(temperature=options.temperature, repeat_penalty=options.repeat_penalty)
+        self._model: LlamaModel | None = None
+        self._threads: ThreadPoolExecutor | None = None
+        self._lock = threading.Lock()
+        self._slots = SlotTable(options.sessions)
+        self._runs: dict[JobId, _Run] = {}  # in order of submission
+
+    def load(self, progress: Progress) -> None:
+        """Load the model and read the default system prompt into every slot.
+
+        Raises:
+            PackError: the weights are missing or damaged, or the engine cannot start.
+        """
+        progress("thinker: SmolLM2-135M-Instruct")
+        options = self._options
+        settings = LlamaSettings(
+            model=weights.verified(weights.SMOLLM2),
+            slots=options.sessions,
+            context=options.context_tokens,
+            threads=options.thinker_threads,
+        )
+        self._threads = ThreadPoolExecutor(options.sessions, thread_name_prefix="thinker")
+        with starting("the thinker"):
+            self._model = LlamaModel(settings)
+            list(self._threads.map(self._warm, range(options.sessions)))
+
+    def _warm(self, slot: int) -> None:
+        assert self._model is not None, "called by load"
+        prefix = chat.render(chat.with_system((), self._options.system_prompt))
+        self._model.complete([prefix], slot=slot, tokens_max=1, sampling=self._sampling, on_token=lambda token: True)
+
+    def submit(self, job: Job, emit: Emit) -> None:
+        """Start a job and return at once; it waits while its conversation's slot, or every slot, is busy."""
+        if not isinstance(job.payload, Prompt) or not any(m.text.strip() for m in job.payload.messages):
+            emit(StageError(reason="the thinker takes a prompt with at least one message", kind="refused"))
+            return
+        prompt, options = job.payload, self._options
+        tokens_max = min(prompt.tokens_max or options.reply_tokens_max, options.context_tokens // 2)
+        messages = chat.with_system(prompt.messages, options.system_prompt)
+        run = _Run(
+            job=job,
+            emit=emit,
+            messages=chat.fit(messages, options.context_tokens - tokens_max, prompt.reply_so_far),
+            said_before=prompt.reply_so_far,
+            tokens_left=tokens_max,
+            skip_space=prompt.reply_so_far[-1:].isspace(),
+        )
+        with self._lock:
+            self._runs[job.id] = run
+            self._dispatch()
+
+    def abort(self, job: JobId) -> None:
+        """End a job before its next token; nothing is emitted for it any more."""
+        with self._lock:
+            run = self._runs.pop(job, None)
+            if run is not None:
+                run.gone = True
+
+    def pause(self, job: JobId) -> None:
+        """Stop a job before its next token, and give its thread back."""
+        with self._lock:
+            if job in self._runs:
+                self._runs[job].held = True
+
+    def resume(self, job: JobId) -> None:
+        """Go on behind the last token that was emitted."""
+        with self._lock:
+            if job in self._runs:
+                self._runs[job].held = False
+                self._dispatch()
+
+    def release(self, session: str) -> None:
+        """End the session's jobs and unpin its slots."""
+        with self._lock:
+            for job in [i for i, run in self._runs.items() if run.job.address.session == session]:
+                self._runs.pop(job).gone = True
+            self._slots.forget(session)
+
+    def close(self) -> None:
+        """End all jobs, wait for the step in flight, and give the model back."""
+        with self._lock:
+            for run in self._runs.values():
+                run.gone = True
+            self._runs.clear()
+        if self._threads is not None:
+            self._threads.shutdown()
+        if self._model is not None:
+            self._model.close()
+
+    def _dispatch(self) -> None:
+        """Start every waiting run that can have a slot. Called with the lock held."""
+        assert self._threads is not None, "loaded before the first job"
+        for run in self._runs.values():
+            if run.running or run.held:
+                continue
+            slot = self._slots.acquire((run.job.address.session, run.job.address.lane))
+            if slot is not None:
+                run.running = True
+                self._threads.submit(self._generate, run, slot)
+
+    def _generate(self, run: _Run, slot: int) -> None:
+        """Run a job until it ends, is paused or aborted; the root of its thread."""
+        outcome: LlamaEnd | StageError
+        try:
+            outcome = self._complete(run, slot)
+        except EngineError as error:
+            outcome = StageError(reason=f"thinker: {error}")
+        except Exception as error:  # noqa: BLE001  the thread's root: the reply fails with the reason, others go on
+            outcome = StageError(reason=f"thinker: {error!r}")
+        with self._lock:
+            run.running = False
+            self._slots.give_back(slot)
+            ended = not run.gone and not (isinstance(outcome, LlamaEnd) and outcome.finish == "abort")
+            if ended:
+                run.gone = True
+                self._runs.pop(run.job.id, None)
+            self._dispatch()
+        if ended:
+            last = outcome if isinstance(outcome, StageError) else TextDelta(text="", tokens=0, finish=outcome.finish)
+            run.emit(last)
+
+    def _complete(self, run: _Run, slot: int) -> LlamaEnd:
+        """Ask the engine, leaving out oldest turns while it says that the prompt is too long."""
+        assert self._model is not None, "loaded before the first job"
+        while True:
+            try:
+                return self._model.complete(
+                    run.prompt(),
+                    slot=slot,
+                    tokens_max=run.tokens_left,
+                    sampling=self._sampling,
+                    on_token=lambda token: self._take(run, token),
+                    stop=_STOP,
+                )
+            except ContextOverflowError as error:
+                shorter = chat.without_oldest_turns(run.messages, chat.TURNS_PER_CUT)
+                if shorter is None:
+                    raise EngineError("the last turn is longer than the model's context") from error
+                run.messages = shorter
+
+    def _take(self, run: _Run, token: LlamaToken) -> bool:
+        """Emit one token, unless the job was paused or aborted before it; returns whether to stop."""
+        with self._lock:
+            if run.gone or run.held:
+                return True
+            run.texts.append(token.text)
+            run.ids.extend(token.ids)
+            run.exact = run.exact and bool(token.ids)
+            run.tokens_left -= max(1, len(token.ids))
+            text = token.text.lstrip() if run.skip_space else token.text
+            run.skip_space = run.skip_space and not text
+        if text:
+            run.emit(TextDelta(text=text, tokens=max(1, len(token.ids))))
+        return False
