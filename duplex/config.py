@@ -135,6 +135,9 @@ class PacingSettings(_Section):
     """p95 of the stages' own output jitter assumed before it is measured."""
     codec_unit_ms: Ms = 80
     """One unit of the vocoder that cannot be preempted."""
+    chunk_ms_first: int = Field(100, ge=20, le=2000)
+    """Audio of a reply's first vocoder step; each further step doubles it up to the next setting."""
+    chunk_ms_max: int = Field(400, ge=20, le=5000)
     lead_ms_min: Ms = 200
     """Floor of the lead target."""
     lead_ms_websocket: Ms = 5000

@@ -55,6 +55,8 @@ class Sent:
     """Gaps inside a reply that began since the last message."""
     underrun: Samples = Samples(0)
     """Length of silence sent inside replies since the last message."""
+    cut: int | None = None
+    """The epoch to which the lane was just cut: nothing older leaves after these ranges."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

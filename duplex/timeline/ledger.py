@@ -98,6 +98,14 @@ class EgressLedger:
         """Return the playback front of a reply, as a content position."""
         return Samples(self._played.get(reply, 0))
 
+    def rewind(self) -> None:
+        """The client dropped all that it had not played: output goes on from the playback front. Fronts stay."""
+        while self._entries and self._entries[-1].out_start >= self._played_out:
+            self._entries.pop()
+        if self._entries:
+            self._entries[-1].out_end = min(self._entries[-1].out_end, self._played_out)
+        self.sent_out = Samples(self._played_out)
+
     def forget(self, reply: str) -> None:
         """Drop the fronts of a reply that nobody will ask about again."""
         self._sent.pop(reply, None)

@@ -1,0 +1,175 @@
+"""The conversation: what was said, and of the model's part only what was heard, to the word."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from typing import Literal
+
+from duplex.payloads import Message
+from duplex.session.events import ItemView
+from duplex.units import Samples
+
+Role = Literal["user", "assistant", "system"]
+
+
+@dataclass(slots=True)
+class SpokenText:
+    """A reply's text beside its audio: where in the audio each word ends."""
+
+    text: str = ""
+    """Text whose audio has been queued for the listener."""
+    audio: Samples = Samples(0)
+    """Content position of the audio's end so far."""
+    complete: bool = False
+    """Nothing will be added."""
+    _text_ends: list[int] = field(default_factory=list)
+    _word_ends: list[int] = field(default_factory=list)
+
+    def word(self, text_end: int, end: Samples) -> None:
+        """Note a word: characters of the whole text up to its end, content position of its end; both ascending."""
+        self._text_ends.append(text_end)
+        self._word_ends.append(end)
+
+    def heard(self, position: Samples) -> str:
+        """Return the text whose words ended at or before a content position."""
+        if self.complete and position >= self.audio:
+            return self.text
+        words = bisect_right(self._word_ends, position)
+        return self.text[: self._text_ends[words - 1]] if words else ""
+
+    def word_start(self, position: Samples) -> Samples:
+        """Return the end of the last word that ended at or before a position: where to go on after a hold."""
+        words = bisect_right(self._word_ends, position)
+        return Samples(self._word_ends[words - 1]) if words else Samples(0)
+
+
+@dataclass(slots=True)
+class Item:
+    """One entry of the conversation."""
+
+    id: str
+    role: Role
+    modality: Literal["audio", "text"]
+    text: str | None
+    """The user's words, or a text item's; None while a transcript is awaited. An assistant's audio is in `spoken`."""
+    status: Literal["in_progress", "completed", "incomplete"] = "completed"
+    spoken: SpokenText | None = None
+    heard: Samples | None = None
+    """Content position up to which it was heard; None: all of it (or it still plays)."""
+
+    def heard_text(self) -> str:
+        """Return what belongs into the history."""
+        if self.spoken is None:
+            return self.text or ""
+        return self.spoken.text if self.heard is None else self.spoken.heard(self.heard)
+
+    def view(self) -> ItemView:
+        """Return a snapshot for the client."""
+        text = self.heard_text() if self.spoken is not None else self.text
+        return ItemView(id=self.id, role=self.role, modality=self.modality, text=text, status=self.status)
+
+
+class ItemError(Exception):
+    """An item cannot be used as asked; carries the wire's code, the message and the parameter."""
+
+    def __init__(self, code: str, message: str, param: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.param = param
+
+
+class Conversation:
+    """The ordered items of one session.
+
+    Args:
+        items_max: bound; overflow rule: `drop_oldest`.
+    """
+
+    def __init__(self, items_max: int) -> None:
+        self._items: list[Item] = []
+        self._items_max = items_max
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def get(self, item_id: str) -> Item:
+        """Return an item.
+
+        Raises:
+            ItemError: there is none of this id.
+        """
+        for item in reversed(self._items):
+            if item.id == item_id:
+                return item
+        raise ItemError("item_not_found", f"there is no item {item_id}", "item_id")
+
+    def add(self, item: Item, after: str | None = None) -> str | None:
+        """Insert an item and return the id of the one before it.
+
+        Args:
+            item: the new item.
+            after: id of the item it follows; None appends, `root` puts first.
+        Raises:
+            ItemError: the id is taken, or `after` is not there; nothing is changed.
+        """
+        if any(known.id == item.id for known in self._items):
+            raise ItemError("item_id_taken", f"there is already an item {item.id}", "item.id")
+        if after is None:
+            index = len(self._items)
+        elif after == "root":
+            index = 0
+        else:
+            try:
+                index = self._items.index(self.get(after)) + 1
+            except ItemError as error:
+                raise ItemError(error.code, str(error), "previous_item_id") from error
+        previous = self._items[index - 1].id if index else None
+        self._items.insert(index, item)
+        if len(self._items) > self._items_max:
+            del self._items[0]
+        return previous
+
+    def delete(self, item_id: str) -> None:
+        """Remove an item.
+
+        Raises:
+            ItemError: there is none of this id.
+        """
+        self._items.remove(self.get(item_id))
+
+    def truncate(self, item_id: str, content_index: int, audio_end: Samples) -> None:
+        """Keep of an assistant's audio only what was heard before `audio_end`.
+
+        Raises:
+            ItemError: no such item, not the assistant's audio, or past the end of its audio; nothing is changed.
+        """
+        item = self.get(item_id)
+        if item.role != "assistant" or item.spoken is None:
+            raise ItemError("invalid_truncate", "only the assistant's audio can be truncated", "item_id")
+        if content_index != 0:
+            raise ItemError("invalid_truncate", f"item {item_id} has no audio at this index", "content_index")
+        if audio_end > item.spoken.audio:
+            have = item.spoken.audio // 48
+            raise ItemError(
+                "invalid_truncate", f"audio_end_ms is past the end of the audio ({have} ms)", "audio_end_ms"
+            )
+        item.heard = audio_end
+
+    def awaits_transcript(self) -> bool:
+        """Return whether a committed turn of the user has no words yet."""
+        return any(item.text is None and item.role == "user" for item in self._items)
+
+    def messages(self, instructions: str) -> tuple[Message, ...]:
+        """Return the history as heard; turns of one role that follow each other become one message."""
+        messages: list[Message] = [Message(role="system", text=instructions)] if instructions else []
+        for item in self._items:
+            text = item.heard_text().strip()
+            if not text:
+                continue
+            last = messages[-1] if messages else None
+            if last is not None and last.role == item.role and item.role != "system":
+                messages[-1] = Message(role=item.role, text=f"{last.text} {text}")
+            else:
+                messages.append(Message(role=item.role, text=text))
+        return tuple(messages)

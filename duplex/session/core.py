@@ -1,0 +1,545 @@
+"""SessionCore: the one owner of a session's state. (message, now) → effects, and nothing else.
+
+It is driven by the timed-core contract: `handle` one message, `poll` until None, ask `next_deadline`, and call
+`handle_timeout` when it comes. It reads no clock, opens no socket and computes no audio.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Literal
+
+from duplex.config import Settings
+from duplex.pacing.lead import JitterMeter, lead_target
+from duplex.payloads import CONVERSATION_LANE, Address, TickOutput
+from duplex.session.barge_in import BargeIn
+from duplex.session.config import SessionConfig
+from duplex.session.conversation import Conversation, Item, ItemError, SpokenText
+from duplex.session.ear import Ear
+from duplex.session.effects import CutLane, Effect, Outbox, ReleaseOutput
+from duplex.session.events import (
+    Failure,
+    ItemAdded,
+    ItemDeleted,
+    ItemRetrieved,
+    ItemTruncated,
+    PlayoutCleared,
+    PlayoutStarted,
+    PlayoutStopped,
+    ReplyCreated,
+    ReplyDone,
+    ReplyOutputStarted,
+    ReplyStatus,
+    SessionCreated,
+    SessionUpdated,
+    StatusReason,
+    TurnMetrics,
+)
+from duplex.session.lane import Lane, Playout, Reply
+from duplex.session.messages import (
+    CancelReply,
+    ClearInput,
+    ClearOutput,
+    CommitInput,
+    Configure,
+    Connected,
+    CreateItem,
+    CreateReply,
+    DeleteItem,
+    Disconnected,
+    Heard,
+    Inbound,
+    Network,
+    PlaybackReport,
+    Rejected,
+    RetrieveItem,
+    Sampled,
+    Sent,
+    StageOutput,
+    TruncateItem,
+)
+from duplex.session.tick_output import TickOutputPolicy
+from duplex.session.turn_output import TurnOutput
+from duplex.timeline.ledger import Kind
+from duplex.timeline.playback import WebRtcDelay
+from duplex.timeline.watermark import VideoWatermark
+from duplex.units import (
+    MonoNs,
+    samples_from_ms,
+    seconds_from_ns,
+    seconds_from_samples,
+)
+
+
+class Why(Enum):
+    """Why a core asked to be woken."""
+
+    INPUT_STALL = "input_stall"
+    PLAYOUT = "playout"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traits:
+    """What the core has to know of the pack and of the transport."""
+
+    transport: Literal["webrtc", "websocket"]
+    semantic: bool
+    """The pack has an end-of-turn model."""
+    pausable: bool
+    """Its thinker can be paused."""
+    tick_mode: bool
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """A reply that waits for the one before it, or for the words it shall answer."""
+
+    request: CreateReply
+    marks: dict[str, MonoNs]
+    since: MonoNs
+
+
+class SessionCore:
+    """One live conversation.
+
+    Args:
+        session: id.
+        config: the client's choices at its start.
+        settings: the server's bounds.
+        traits: of the pack and the transport.
+        new_id: gives a fresh id for a prefix (`item`, `resp`); seeded by the shell.
+    """
+
+    def __init__(
+        self, session: str, config: SessionConfig, settings: Settings, traits: Traits, new_id: Callable[[str], str]
+    ) -> None:
+        self.config = config
+        self._session = session
+        self._settings = settings
+        self._traits = traits
+        self._new_id = new_id
+        self._outbox = Outbox()
+        self._drained = True
+        self._now = MonoNs(0)
+        pacing = settings.pacing
+        webrtc = (
+            WebRtcDelay(pacing.client_buffer_ms, pacing.network_jitter_ms) if traits.transport == "webrtc" else None
+        )
+        self.conversation = Conversation(settings.conversation.items_max)
+        self.lane = Lane(CONVERSATION_LANE, webrtc)
+        barge_in = BargeIn(settings.barge_in, config.on_onset, self._outbox)
+        barge_in.resumer = self
+        self._ear = Ear(
+            session, config.turn_detection, settings.turn, barge_in, traits.semantic, self.conversation, self._outbox,
+            new_id, self,
+        )  # fmt: skip
+        self._turns = TurnOutput(self.lane, self.conversation, self._outbox, pacing, traits.pausable, self)
+        self._ticks = TickOutputPolicy(self.lane, self._outbox, self._new_tick_reply, self)
+        self._jitter = JitterMeter(pacing.stage_jitter_ms)
+        self._video = VideoWatermark(samples_from_ms(settings.media.video_lag_ms))
+        self._wanted: deque[_Wanted] = deque()
+        self._cut_reason: StatusReason = "turn_detected"
+        self._spoke = False
+        self._closed = False
+        self._apply(config)
+
+    # The timed-core contract. ---------------------------------------------------------------------------------------
+
+    def handle(self, msg: Inbound, now: MonoNs) -> None:
+        """Take one message. The effects must be drained before the next one."""
+        assert self._drained, "two inputs without a drain"
+        self._drained = False
+        self._now = max(self._now, now)
+        if not self._closed:
+            self._dispatch(msg)
+
+    def handle_timeout(self, now: MonoNs) -> None:
+        """The deadline has come."""
+        assert self._drained, "two inputs without a drain"
+        self._drained = False
+        self._now = max(self._now, now)
+        stall = self._ear.stalled_at()
+        if stall is not None and self._now >= stall:
+            self._ear.stalled(self._now)
+        self._settle_playout()
+
+    def poll(self) -> Effect | None:
+        """Take the next effect; None when drained."""
+        effect = self._outbox.poll()
+        self._drained = effect is None
+        return effect
+
+    def next_deadline(self) -> tuple[MonoNs, Why] | None:
+        """Return when to call `handle_timeout`, and why."""
+        deadlines: list[tuple[MonoNs, Why]] = []
+        stall = self._ear.stalled_at()
+        if stall is not None:
+            deadlines.append((stall, Why.INPUT_STALL))
+        if self.lane.alive and all(reply.done for reply in self.lane) and not self.lane.waiting:
+            deadlines.append((max(self.lane.dry_at(self._now), MonoNs(self._now + 1)), Why.PLAYOUT))
+        return min(deadlines, key=lambda each: each[0], default=None)
+
+    # Dispatch. ------------------------------------------------------------------------------------------------------
+
+    def _dispatch(self, msg: Inbound) -> None:
+        match msg:
+            case Heard():
+                self._ear.heard(msg.span, msg.probability, self._now)
+            case Sent():
+                self._sent(msg)
+            case StageOutput():
+                self._output(msg)
+            case Network():
+                self._network(msg)
+            case Sampled():
+                behind = samples_from_ms(seconds_from_ns(self._now - msg.at) * 1000)
+                self._video.sampled(max(self._ear.watermark.position - behind, 0))  # type: ignore[arg-type]
+            case Connected():
+                self._outbox.send(SessionCreated(config=self.config))
+            case Disconnected():
+                self._disconnect()
+            case _:
+                self._client(msg)
+
+    def _client(self, msg: Inbound) -> None:
+        try:
+            if not self._client_item(msg):
+                self._client_stream(msg)
+        except ItemError as error:
+            self._failure(error.code, str(error), getattr(msg, "event_id", None), error.param)
+
+    def _client_item(self, msg: Inbound) -> bool:
+        """Take a client event about an item; return False if it is about something else."""
+        match msg:
+            case CreateItem():
+                self._create_item(msg)
+            case RetrieveItem():
+                self._outbox.send(ItemRetrieved(item=self.conversation.get(msg.item_id).view()))
+            case DeleteItem():
+                self.conversation.delete(msg.item_id)
+                self._outbox.send(ItemDeleted(item_id=msg.item_id))
+            case TruncateItem():
+                self.conversation.truncate(msg.item_id, msg.content_index, msg.audio_end)
+                self._outbox.send(ItemTruncated(item_id=msg.item_id, audio_end=msg.audio_end))
+            case _:
+                return False
+        return True
+
+    def _client_stream(self, msg: Inbound) -> None:
+        """Take a client event about the session, its input or its output."""
+        match msg:
+            case Configure():
+                self._configure(msg)
+            case CommitInput():
+                self._ear.commit(msg.arrived, self._now, msg.event_id)
+            case ClearInput():
+                self._ear.clear(msg.arrived)
+            case CreateReply():
+                self._create_reply(msg)
+            case CancelReply():
+                self._cancel(msg)
+            case ClearOutput():
+                self._cut("client_cancelled")
+            case PlaybackReport():
+                self._playback(msg)
+            case Rejected():
+                self._failure(msg.code, msg.message, msg.event_id, msg.param)
+
+    def _output(self, msg: StageOutput) -> None:
+        if isinstance(msg.payload, TickOutput):
+            self._ticks.take(msg.payload, self._now)
+        elif not self._ear.take(msg.job, msg.payload, self._now):
+            self._take_reply_output(msg)
+        self._settle_playout()
+
+    def _take_reply_output(self, msg: StageOutput) -> None:
+        generated = self.lane.active.generated if self.lane.active is not None else 0
+        dry_at = self.lane.dry_at(self._now)
+        self._turns.take(msg.job, msg.payload, self._now)
+        active = self.lane.active
+        if generated and active is not None and active.generated > generated:
+            self._jitter.observed(max(0.0, seconds_from_ns(self._now - dry_at) * 1000))
+            self._retarget()
+
+    # Configuration. -------------------------------------------------------------------------------------------------
+
+    def _configure(self, msg: Configure) -> None:
+        if self._spoke and msg.config.voice != self.config.voice:
+            message = "the voice is fixed after the first audio"
+            self._failure("cannot_update_voice", message, msg.event_id, "session.audio.output.voice")
+            return
+        self.config = msg.config
+        self._apply(msg.config)
+        self._outbox.send(SessionUpdated(config=self.config))
+
+    def _apply(self, config: SessionConfig) -> None:
+        self._ear.barge_in.on_onset = config.on_onset
+        self._ear.transcribe_for_client = config.transcribe
+        self._ear.configure(None if self._traits.tick_mode and config.turn_detection is None else config.turn_detection)
+        self._retarget()
+
+    def _retarget(self) -> None:
+        """Resolve the lead target of this session."""
+        if self.lane.webrtc is not None:
+            self._turns.target = lead_target(self._settings.pacing, self.lane.webrtc.jitter_ms, self._jitter.p95_ms)
+        elif self.config.lead_ms is not None:
+            self._turns.target = samples_from_ms(self.config.lead_ms)
+        else:
+            self._turns.target = None
+
+    def _network(self, msg: Network) -> None:
+        if self.lane.webrtc is not None:
+            self.lane.webrtc.measured(msg.rtt_ms, msg.jitter_ms)
+        self.lane.lost = max(self.lane.lost, msg.lost)
+        self._retarget()
+
+    # Items. ---------------------------------------------------------------------------------------------------------
+
+    def _create_item(self, msg: CreateItem) -> None:
+        if len(msg.text) > self._settings.conversation.text_chars_max:
+            raise ItemError("text_too_long", "the item's text is longer than the server allows", "item.content")
+        role: Literal["user", "assistant", "system"] = msg.role  # type: ignore[assignment]
+        item = Item(id=msg.item_id or self._new_id("item"), role=role, modality="text", text=msg.text)
+        previous = self.conversation.add(item, msg.previous_item_id)
+        self._outbox.send(ItemAdded(item=item.view(), previous_item_id=previous))
+
+    # Mind, to the ear. ----------------------------------------------------------------------------------------------
+
+    @property
+    def output_alive(self) -> bool:
+        """A reply is being made or played."""
+        return self.lane.alive
+
+    def interrupt(self) -> None:
+        """The user interrupts: cut the output."""
+        self._cut("turn_detected")
+
+    def turn_ready(self, item: Item, auto: bool, marks: dict[str, MonoNs]) -> None:
+        """A turn of the user has its words: answer it, if that is wanted and there is anything to answer."""
+        if auto and item.text and not self._traits.tick_mode:
+            if len(self._wanted) >= self._settings.conversation.replies_waiting_max:
+                self._failure("too_many_turns", "turns wait for a reply already; this one stays unanswered", None, None)
+            else:
+                self._wanted.append(_Wanted(CreateReply(), marks, marks["speech_end"]))
+        self._start_wanted()
+
+    # Replies. -------------------------------------------------------------------------------------------------------
+
+    def _create_reply(self, msg: CreateReply) -> None:
+        active = self.lane.active
+        if self._traits.tick_mode:
+            message = "this model decides by itself when to speak"
+            self._failure("unsupported_in_tick_mode", message, msg.event_id, None)
+        elif active is not None or self._wanted:
+            name = active.id if active is not None else "the reply to the last turn"
+            message = f"the conversation already has an active response: {name}"
+            self._failure("conversation_already_has_active_response", message, msg.event_id, None)
+        else:
+            self._accept(_Wanted(msg, {}, self._now))
+
+    def _start_wanted(self) -> None:
+        """Go on with what waits: a reply that was accepted before its words came, or the next turn's."""
+        active = self.lane.active
+        if active is not None and active.status == "accepted" and not self.conversation.awaits_transcript():
+            self._turns.start(active, self._now)
+        elif active is None and self._wanted:
+            self._accept(self._wanted.popleft())
+
+    def _accept(self, wanted: _Wanted) -> None:
+        request = wanted.request
+        reply = self._new_reply(wanted.since, request)
+        reply.marks.update(wanted.marks)
+        self._outbox.send(ReplyCreated(reply=replace(reply.view(), status="in_progress")))
+        if not self.conversation.awaits_transcript():
+            self._turns.start(reply, self._now)
+
+    def _new_reply(self, since: MonoNs, request: CreateReply) -> Reply:
+        modalities = request.modalities or self.config.modalities
+        address = Address(
+            session=self._session, lane=self.lane.number, epoch=self.lane.epoch, reply=self._new_id("resp")
+        )
+        assert address.reply is not None
+        reply = Reply(
+            id=address.reply,
+            address=address,
+            modality="audio" if "audio" in modalities else "text",
+            voice=self.config.voice,
+            speed=self.config.speed,
+            tokens_max=request.tokens_max if request.tokens_max is not None else self.config.tokens_max,
+            metadata=request.metadata,
+            instructions=self.config.instructions if request.instructions is None else request.instructions,
+            since=since,
+            lost_before=self.lane.lost,
+        )
+        self.lane.add(reply)
+        return reply
+
+    def _new_tick_reply(self, now: MonoNs) -> Reply:
+        reply = self._new_reply(now, CreateReply())
+        reply.status = "in_progress"
+        self._outbox.send(ReplyCreated(reply=reply.view()))
+        return reply
+
+    def begin_output(self, reply: Reply) -> None:
+        """Give the reply its item, and tell the client."""
+        spoken = SpokenText() if reply.modality == "audio" else None
+        reply.item = Item(
+            id=self._new_id("item"), role="assistant", modality=reply.modality, text=None, status="in_progress", spoken=spoken
+        )  # fmt: skip
+        previous = self.conversation.add(reply.item)
+        self._outbox.send(ReplyOutputStarted(reply=reply.view(), previous_item_id=previous))
+
+    def finish(self, reply: Reply, status: ReplyStatus, reason: StatusReason | None, error: str | None) -> None:
+        """Settle how a reply ends; on WebSocket the terminal event follows its last audio."""
+        reply.reason = reason
+        reply.error = error
+        if status == "failed":
+            self._failure("stage_failed", error or "a stage failed", None, None, kind="server_error")
+        if self.lane.webrtc is None and self.lane.sent(reply) < reply.generated and status != "failed":
+            reply.ending = status
+            return
+        self._end(reply, status)
+
+    def _end(self, reply: Reply, status: ReplyStatus) -> None:
+        reply.status = status
+        if reply.item is not None:
+            reply.item.status = "completed" if status == "completed" else "incomplete"
+        self._outbox.send(ReplyDone(reply=reply.view()))
+        if not reply.generated:
+            reply.playout = Playout.DRAINED
+            self.lane.remove(reply)
+        self._start_wanted()
+
+    def _cancel(self, msg: CancelReply) -> None:
+        active = self.lane.active
+        if active is None and self._wanted:
+            self._wanted.popleft()
+        elif active is None or (msg.reply_id is not None and msg.reply_id != active.id):
+            message = "there is no active response" + (f" {msg.reply_id}" if msg.reply_id else "")
+            self._failure("response_cancel_not_active", message, msg.event_id, None)
+        else:
+            self._cut("client_cancelled")
+
+    # Cuts. ----------------------------------------------------------------------------------------------------------
+
+    def _cut(self, reason: StatusReason) -> None:
+        """Make all output of the lane stale, at every stage at once; it is settled when the egress has answered."""
+        if not self.lane.alive:
+            return
+        self._cut_reason = reason
+        self.lane.epoch += 1
+        self._turns.drop()
+        self._ticks.drop()
+        self._outbox.add(CutLane(lane=self.lane.number, epoch=self.lane.epoch, fade_ms=self._settings.barge_in.fade_ms))
+
+    def _settle_cut(self, epoch: int) -> None:
+        """The egress is cut: what was heard is now known, to the word."""
+        for reply in [reply for reply in self.lane if reply.address.epoch < epoch]:
+            heard = self.lane.heard_at_cut(reply)
+            unheard = max(0, reply.generated - heard)
+            item = reply.item
+            if item is not None:
+                item.status = "incomplete"
+                if item.spoken is not None and (unheard or not item.spoken.complete):
+                    item.heard = heard
+                    share = 1 - len(item.heard_text()) / max(1, len(item.spoken.text))
+                    self._outbox.observe("duplex_unheard_tokens_total", round(reply.text_tokens * share))
+            self._outbox.observe("duplex_unheard_audio_seconds_total", seconds_from_samples(unheard))
+            if self.lane.webrtc is not None and (reply.generated or reply.playout is Playout.PLAYING):
+                self._outbox.send(PlayoutCleared(reply_id=reply.id))
+            reply.playout = Playout.CUT
+            if not reply.done:
+                reply.status = "cancelled"
+                reply.reason = self._cut_reason
+                self._outbox.send(ReplyDone(reply=reply.view()))
+            if self.lane.webrtc is not None and item is not None and item.heard is not None:
+                self._outbox.send(ItemTruncated(item_id=item.id, audio_end=item.heard))
+            self.lane.remove(reply)
+        self.lane.flush_player(self._now)
+        self._start_wanted()
+
+    def resume_output(self) -> None:
+        """A hold ends: go on with the reply that was playing, from a word's start."""
+        for reply in self.lane:
+            if reply.item is not None and reply.item.spoken is not None and reply.generated:
+                content = reply.item.spoken.word_start(self.lane.sent(reply))
+                self._outbox.add(ReleaseOutput(reply=reply.id, content=content))
+                return
+
+    def _disconnect(self) -> None:
+        self._ear.close()
+        self._cut("disconnected")
+        self._closed = True
+
+    # Playback. ------------------------------------------------------------------------------------------------------
+
+    def _sent(self, msg: Sent) -> None:
+        self.lane.sent_ranges(msg.ranges, self._now)
+        if msg.underruns or msg.underrun:
+            self._outbox.observe("duplex_underruns_total", msg.underruns, observed="sent")
+            self._outbox.observe("duplex_underrun_seconds_total", seconds_from_samples(msg.underrun), observed="sent")
+        for reply in list(self.lane):
+            if reply.playout is Playout.QUEUED and self.lane.sent(reply):
+                self._playing(reply, sum(each.length for each in msg.ranges if each.kind is Kind.CONTENT))
+        if msg.cut is not None:
+            self._settle_cut(msg.cut)
+        self._settle_playout()
+
+    def _playing(self, reply: Reply, sent: int) -> None:
+        """The first sound of a reply has left."""
+        reply.playout = Playout.PLAYING
+        self._spoke = True
+        left = MonoNs(self._now)
+        reply.mark("sent", left)
+        if self.lane.webrtc is not None:
+            self._outbox.send(PlayoutStarted(reply_id=reply.id))
+        marks = reply.marks
+        if "speech_end" not in marks:
+            return
+        ttfas = seconds_from_ns(left - marks["speech_end"])
+        self._outbox.observe("duplex_ttfas_seconds", ttfas, observed="sent")
+        if self.lane.webrtc is not None:
+            delay = seconds_from_samples(self.lane.webrtc.estimate().delay)
+            self._outbox.observe("duplex_ttfas_seconds", ttfas + delay, observed="heard")
+        self._outbox.observe("duplex_server_overhead_seconds", seconds_from_ns(left - marks["vocoded"]), part="send")
+        path = ("speech_end", "committed", "transcribed", "thought", "talked", "vocoded", "sent")
+        names = ("endpointing", "transcribe", "think", "talk", "vocode", "send")
+        split: dict[str, float] = {}
+        before = marks["speech_end"]
+        for name, mark in zip(names, path[1:], strict=True):
+            at = marks.get(mark, before)
+            split[name] = seconds_from_ns(MonoNs(at - before))
+            before = at
+        split["ttfas"] = ttfas
+        self._outbox.send(TurnMetrics(reply_id=reply.id, split=split))
+
+    def _settle_playout(self) -> None:
+        """Close what has left (WebSocket) and what has been played to its end."""
+        if not self.lane.alive:
+            return
+        self.lane.advance(self._now)
+        for reply in list(self.lane):
+            if reply.ending is not None and not reply.done and self.lane.sent(reply) >= reply.generated:
+                self._end(reply, reply.ending)
+            if reply.done and reply.generated and self.lane.played(reply) >= reply.generated:
+                reply.playout = Playout.DRAINED
+                if self.lane.webrtc is not None:
+                    self._outbox.send(PlayoutStopped(reply_id=reply.id))
+                self.lane.remove(reply)
+
+    def _playback(self, msg: PlaybackReport) -> None:
+        reply = self.lane.find(msg.reply)
+        if reply is None:
+            return
+        error = self.lane.report_played(reply, msg.played)
+        self._outbox.observe("duplex_playback_error_seconds", seconds_from_samples(error))
+        self._settle_playout()
+
+    def _failure(
+        self, code: str, message: str, event_id: str | None, param: str | None,
+        kind: Literal["invalid_request_error", "server_error"] = "invalid_request_error",
+    ) -> None:  # fmt: skip
+        self._outbox.send(Failure(code=code, message=message, param=param, event_id=event_id, kind=kind))

@@ -1,0 +1,348 @@
+"""The ear of a session: from VAD windows to committed turns of the user.
+
+    onset ──► utterance ──► look: end of turn ∥ transcription ──► commit ──► transcript ──► the core's turn
+                  ▲                │ speech goes on
+                  └────────────────┘ (looks are taken back)
+
+While a reply is alive the onset may be an interruption; that is the barge-in policy's business (`duplex.session.barge_in`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from duplex.config import TurnSettings
+from duplex.payloads import INPUT_LANE, Address, JobId, Pace, Payload, StageError, Transcript, TurnEnd
+from duplex.session.barge_in import BargeIn, Verdict
+from duplex.session.config import TurnDetection
+from duplex.session.conversation import Conversation, Item
+from duplex.session.effects import Drop, Outbox, SubmitUtterance
+from duplex.session.events import (
+    Failure,
+    InputCleared,
+    InputCommitted,
+    ItemAdded,
+    SpeechStarted,
+    SpeechStopped,
+    Transcribed,
+    TranscriptionFailed,
+)
+from duplex.session.turns import Fact, TurnTracker, limits_for
+from duplex.stages.contract import Role
+from duplex.timeline.watermark import Watermark
+from duplex.units import MonoNs, Samples, Span, ns_from_samples, samples_from_ms, seconds_from_ns, seconds_from_samples
+
+
+class Mind(Protocol):
+    """What the ear tells the core."""
+
+    def turn_ready(self, item: Item, auto: bool, marks: dict[str, MonoNs]) -> None:
+        """A turn of the user has its words (None if transcription failed)."""
+
+    def interrupt(self) -> None:
+        """The user interrupts: cut the output."""
+
+    @property
+    def output_alive(self) -> bool:
+        """A reply is being made or played."""
+
+
+@dataclass(slots=True)
+class _Utterance:
+    item_id: str
+    start: Samples
+    announced: bool = False
+    """speech_started was sent."""
+
+
+@dataclass(slots=True)
+class _Transcription:
+    span: Span
+    speech_end: Samples
+    since: MonoNs
+    item: Item | None = None
+    text: str | None = None
+    error: str | None = None
+    finished: bool = False
+    auto: bool = False
+    marks: dict[str, MonoNs] = field(default_factory=dict)
+
+
+class Ear:
+    """Follows the user's audio.
+
+    Args:
+        session: id, for addresses.
+        detection: the session's turn detection; None is push to talk.
+        settings, barge_in: bounds and policy.
+        semantic: the pack has an end-of-turn model; without one silence of the server_vad length decides.
+        mind: the core.
+    """
+
+    def __init__(
+        self, session: str, detection: TurnDetection | None, settings: TurnSettings, barge_in: BargeIn, semantic: bool,
+        conversation: Conversation, outbox: Outbox, new_id: Callable[[str], str], mind: Mind,
+    ) -> None:  # fmt: skip
+        self.watermark = Watermark()
+        self.barge_in = barge_in
+        self.transcribe_for_client = True
+        self._session = session
+        self._settings = settings
+        self._semantic = semantic
+        self._conversation = conversation
+        self._outbox = outbox
+        self._new_id = new_id
+        self._mind = mind
+        self._detection = detection
+        self._tracker = TurnTracker(limits_for(self._effective(detection), settings))
+        self._utterance: _Utterance | None = None
+        self._buffer_start = Samples(0)
+        self._voice_in_buffer = False
+        self._end_job: JobId | None = None
+        self._transcriptions: dict[JobId, _Transcription] = {}
+        self._last_heard = MonoNs(0)
+
+    # Media. ---------------------------------------------------------------------------------------------------------
+
+    def heard(self, span: Span, probability: float, now: MonoNs) -> None:
+        """One VAD window became final."""
+        self.watermark.advance(span.end)
+        self._last_heard = now
+        if self._detection is None:
+            return
+        fact = self._tracker.window(span, probability)
+        if fact is None and not self.barge_in.pending:
+            return
+        match fact:
+            case Fact.ONSET:
+                self._onset()
+            case Fact.RESUMED:
+                self._take_back_looks()
+            case Fact.LOOK:
+                self._look(span, now)
+            case Fact.ENDED:
+                self._ended(now)
+        self._settle(span)
+
+    def stalled_at(self) -> MonoNs | None:
+        """Return when missing media closes the open utterance."""
+        if self._utterance is None:
+            return None
+        return MonoNs(self._last_heard + self._settings.input_stall_ms * 1_000_000)
+
+    def stalled(self, now: MonoNs) -> None:
+        """No media has come for too long: what was said so far is the turn."""
+        self._ended(now)
+
+    # Client events. -------------------------------------------------------------------------------------------------
+
+    def configure(self, detection: TurnDetection | None) -> None:
+        """Change the turn detection; an open utterance keeps its pair of events."""
+        if detection == self._detection:
+            return
+        self._discard()
+        self._detection = detection
+        self._tracker = TurnTracker(limits_for(self._effective(detection), self._settings))
+        self._buffer_start = self.watermark.position
+
+    def commit(self, arrived: Samples, now: MonoNs, event_id: str | None) -> None:
+        """The client ends the turn by itself."""
+        self.watermark.advance(arrived)
+        length = self.watermark.position - self._buffer_start
+        silent = self._detection is not None and not self._voice_in_buffer
+        if length < samples_from_ms(self._settings.commit_ms_min) or silent:
+            message = f"the input buffer holds {length // 48} ms" + (" of silence" if silent and length else "")
+            self._outbox.send(Failure(code="input_audio_buffer_commit_empty", message=message, event_id=event_id))
+            return
+        utterance = self._utterance or _Utterance(self._new_id("item"), self._buffer_start)
+        self._commit(utterance, self.watermark.position, auto=False, now=now)
+
+    def clear(self, arrived: Samples) -> None:
+        """The client drops what it has said since the last commit."""
+        self.watermark.advance(arrived)
+        self._discard()
+        self._buffer_start = self.watermark.position
+        self._voice_in_buffer = False
+        self._outbox.send(InputCleared())
+
+    # Stage outputs. -------------------------------------------------------------------------------------------------
+
+    def take(self, job: JobId, payload: Payload | StageError, now: MonoNs) -> bool:
+        """Take an output; return False if the job is not ours."""
+        if job == self._end_job:
+            self._end_job = None
+            if isinstance(payload, StageError):
+                self._end_of_turn(1.0, now)
+            elif isinstance(payload, TurnEnd):
+                self._end_of_turn(payload.probability, now)
+            return True
+        transcription = self._transcriptions.get(job)
+        if transcription is None:
+            return False
+        transcription.finished = True
+        if isinstance(payload, Transcript):
+            transcription.text = payload.text.strip()
+        elif isinstance(payload, StageError):
+            transcription.error = payload.reason
+        transcription.marks["heard"] = now
+        if transcription.item is not None:
+            self._transcribed(job, transcription, now)
+        return True
+
+    def close(self) -> None:
+        """The session ends."""
+        self._take_back_looks()
+
+    # Inside. --------------------------------------------------------------------------------------------------------
+
+    def _effective(self, detection: TurnDetection | None) -> TurnDetection | None:
+        if detection is None or detection.kind == "server_vad" or self._semantic:
+            return detection
+        return TurnDetection(
+            kind="server_vad",
+            create_response=detection.create_response,
+            interrupt_response=detection.interrupt_response,
+        )
+
+    @property
+    def _looks_semantically(self) -> bool:
+        return self._semantic and self._detection is not None and self._detection.kind == "semantic_vad"
+
+    def _onset(self) -> None:
+        detection = self._detection
+        assert detection is not None
+        padding = detection.prefix_padding_ms
+        if padding is None:
+            padding = self._settings.prefix_padding_ms
+        start = max(self._buffer_start, self._tracker.onset - samples_from_ms(padding))
+        self._utterance = _Utterance(self._new_id("item"), Samples(start))
+        if self._mind.output_alive and detection.interrupt_response:
+            self.barge_in.begin(self._tracker.onset)
+
+    def _settle(self, span: Span) -> None:
+        """Announce the utterance once it is sure, and let the barge-in policy judge what it has got."""
+        utterance = self._utterance
+        if self.barge_in.pending:
+            if not self._mind.output_alive:
+                self.barge_in.take_back("drained")
+            else:
+                match self.barge_in.judge(self._tracker.voiced, span.end):
+                    case Verdict.CONFIRMED:
+                        self._announce()
+                        self._mind.interrupt()
+                    case Verdict.REFUSED:
+                        self._forget_utterance()
+            if self.barge_in.pending:
+                return
+        if utterance is self._utterance and utterance is not None and not utterance.announced:
+            if self._tracker.voiced >= samples_from_ms(self._settings.speech_ms_min):
+                self._announce()
+
+    def _announce(self) -> None:
+        utterance = self._utterance
+        if utterance is not None and not utterance.announced:
+            utterance.announced = True
+            self._voice_in_buffer = True
+            self._outbox.send(SpeechStarted(item_id=utterance.item_id, start=utterance.start))
+
+    def _look(self, span: Span, now: MonoNs) -> None:
+        utterance = self._utterance
+        if utterance is None:
+            return
+        if not utterance.announced:
+            if not self.barge_in.pending:
+                self._forget_utterance()
+            return
+        whole = Span(utterance.start, span.end)
+        if self._looks_semantically and self._end_job is None:
+            self._end_job = self._submit(Role.END_OF_TURN, whole, self._tracker.speech_end, now)
+        if not any(each.item is None for each in self._transcriptions.values()):
+            self._transcribe(whole, self._tracker.speech_end, now)
+
+    def _ended(self, now: MonoNs) -> None:
+        utterance = self._utterance
+        if utterance is None or not utterance.announced:
+            if not self.barge_in.pending:
+                self._forget_utterance()
+            return
+        assert self._detection is not None
+        self._commit(utterance, self._tracker.speech_end, auto=self._detection.create_response, now=now)
+
+    def _end_of_turn(self, probability: float, now: MonoNs) -> None:
+        if self._tracker.open and self._tracker.looks and probability >= self._settings.end_probability:
+            self._ended(now)
+
+    def _commit(self, utterance: _Utterance, speech_end: Samples, auto: bool, now: MonoNs) -> None:
+        if utterance.announced:
+            self._outbox.send(SpeechStopped(item_id=utterance.item_id, end=speech_end))
+        if self._end_job is not None:
+            self._outbox.add(Drop(role=Role.END_OF_TURN, job=self._end_job))
+            self._end_job = None
+        item = Item(id=utterance.item_id, role="user", modality="audio", text=None)
+        previous = self._conversation.add(item)
+        self._outbox.send(InputCommitted(item_id=item.id, previous_item_id=previous))
+        self._outbox.send(ItemAdded(item=item.view(), previous_item_id=previous))
+        job = next((job for job, each in self._transcriptions.items() if each.item is None), None)
+        if job is None:
+            job = self._transcribe(Span(utterance.start, self.watermark.position), speech_end, now)
+        transcription = self._transcriptions[job]
+        transcription.item = item
+        transcription.auto = auto
+        ended = now - ns_from_samples(self.watermark.position - speech_end)
+        transcription.marks.update(speech_end=MonoNs(ended), committed=now)
+        self._outbox.observe("duplex_endpointing_seconds", seconds_from_ns(now - ended))
+        self._utterance = None
+        self._tracker.close()
+        self._buffer_start = self.watermark.position
+        self._voice_in_buffer = False
+        if transcription.finished:
+            self._transcribed(job, transcription, now)
+
+    def _transcribed(self, job: JobId, transcription: _Transcription, now: MonoNs) -> None:
+        del self._transcriptions[job]
+        item = transcription.item
+        assert item is not None
+        item.text = transcription.text or ""
+        if transcription.error is not None:
+            self._outbox.send(TranscriptionFailed(item_id=item.id, message=transcription.error))
+        elif self.transcribe_for_client:
+            seconds = seconds_from_samples(len(transcription.span))
+            self._outbox.send(Transcribed(item_id=item.id, text=item.text, seconds=seconds))
+        transcription.marks["transcribed"] = now
+        self._mind.turn_ready(item, transcription.auto, transcription.marks)
+
+    def _transcribe(self, span: Span, speech_end: Samples, now: MonoNs) -> JobId:
+        job = self._submit(Role.TRANSCRIBE, span, speech_end, now)
+        self._transcriptions[job] = _Transcription(span=span, speech_end=speech_end, since=now)
+        return job
+
+    def _submit(self, role: Role, span: Span, speech_end: Samples, now: MonoNs) -> JobId:
+        job = self._outbox.next_job()
+        since = MonoNs(now - ns_from_samples(span.end - speech_end))
+        address = Address(session=self._session, lane=INPUT_LANE, epoch=0)
+        self._outbox.add(SubmitUtterance(id=job, role=role, address=address, span=span, pace=Pace(since=since)))
+        return job
+
+    def _take_back_looks(self) -> None:
+        if self._end_job is not None:
+            self._outbox.add(Drop(role=Role.END_OF_TURN, job=self._end_job))
+            self._end_job = None
+        for job in [job for job, each in self._transcriptions.items() if each.item is None]:
+            del self._transcriptions[job]
+            self._outbox.add(Drop(role=Role.TRANSCRIBE, job=job))
+
+    def _forget_utterance(self) -> None:
+        """It was noise: nothing was said about it, nothing will be."""
+        self._take_back_looks()
+        self._utterance = None
+        self._tracker.close()
+
+    def _discard(self) -> None:
+        """Drop the open utterance; if it was announced, its pair of events is completed."""
+        if self._utterance is not None and self._utterance.announced:
+            end = max(self._utterance.start, self._tracker.speech_end)
+            self._outbox.send(SpeechStopped(item_id=self._utterance.item_id, end=Samples(end)))
+        self._forget_utterance()
+        self.barge_in.take_back("cleared")

@@ -1,0 +1,144 @@
+"""What a session core asks its shell to do. `Effect` is the union of all; the shell executes them in order."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from duplex.payloads import Address, Audio, Job, JobId, Pace
+from duplex.session.events import ServerEvent
+from duplex.stages.contract import Role
+from duplex.units import Samples, Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submit:
+    """Give a job to its stage. A `Prompt` gets the newest camera frame from the shell."""
+
+    job: Job
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmitUtterance:
+    """Give a stretch of input audio to a stage; the shell takes the samples out of its ring."""
+
+    id: JobId
+    role: Role
+    address: Address
+    span: Span
+    pace: Pace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drop:
+    """Take one job back."""
+
+    role: Role
+    job: JobId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """Let an engine stage stop generating for a job, and keep its state."""
+
+    role: Role
+    job: JobId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resume:
+    role: Role
+    job: JobId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutLane:
+    """Make everything of a lane that is older than `epoch` stale, at every stage and in the egress.
+
+    The shell answers at once with the lane's last `Sent`, marked with the epoch.
+    """
+
+    lane: int
+    epoch: int
+    fade_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enqueue:
+    """Queue speech of a reply for the listener."""
+
+    address: Address
+    item_id: str
+    audio: Audio | None
+    last: bool
+    """The reply's audio is complete."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Duck:
+    """Lower the output by `gain_db`; 0 restores it."""
+
+    gain_db: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """Withhold output from the first unsent sample."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseOutput:
+    """End a hold, and go on from a word's start."""
+
+    reply: str
+    content: Samples
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Send:
+    """Tell the client."""
+
+    event: ServerEvent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observe:
+    """A measure, in base units, by the names of DESIGN.md §6."""
+
+    measure: str
+    value: float
+    labels: dict[str, str] = field(default_factory=dict)
+
+
+Effect = (
+    Submit | SubmitUtterance | Drop | Pause | Resume | CutLane | Enqueue | Duck | Hold | ReleaseOutput | Send | Observe
+)
+
+
+class Outbox:
+    """Where the parts of one core put their effects, and draw the numbers of their jobs."""
+
+    def __init__(self) -> None:
+        self._effects: deque[Effect] = deque()
+        self._jobs = 0
+
+    def add(self, effect: Effect) -> None:
+        """Queue an effect."""
+        self._effects.append(effect)
+
+    def send(self, event: ServerEvent) -> None:
+        """Queue an event for the client."""
+        self._effects.append(Send(event=event))
+
+    def observe(self, measure: str, value: float, **labels: str) -> None:
+        """Queue a measure."""
+        self._effects.append(Observe(measure=measure, value=value, labels=labels))
+
+    def poll(self) -> Effect | None:
+        """Take the next effect; None when drained."""
+        return self._effects.popleft() if self._effects else None
+
+    def next_job(self) -> JobId:
+        """Return a number that no other job of this core has."""
+        self._jobs += 1
+        return JobId(self._jobs)

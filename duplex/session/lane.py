@@ -1,0 +1,208 @@
+"""An output lane: its epoch, its replies in order, and where the listener is in them.
+
+Two tables, two states: a reply is accepted, in_progress and then completed, cancelled, failed or incomplete; its playout
+is queued, playing and then drained or cut. A cut after the reply was done cuts what is unplayed and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Literal
+
+from duplex.payloads import Address, JobId
+from duplex.session.conversation import Item
+from duplex.session.events import ReplyStatus, ReplyView, StatusReason
+from duplex.timeline.ledger import EgressLedger, SentRange
+from duplex.timeline.playback import WallClockPlayer, WebRtcDelay
+from duplex.units import MonoNs, Samples, ns_from_samples, samples_from_ms, samples_from_ns
+
+_KEEP = samples_from_ms(10_000)
+"""Output the ledger keeps behind the newest packet: longer than any client's buffer we estimate."""
+_LOST_PACKET = samples_from_ms(20)
+TERMINAL: frozenset[ReplyStatus] = frozenset({"completed", "cancelled", "failed", "incomplete"})
+
+
+class Playout(Enum):
+    """What the listener's side of a reply is doing."""
+
+    QUEUED = "queued"
+    PLAYING = "playing"
+    DRAINED = "drained"
+    CUT = "cut"
+
+
+@dataclass(slots=True)
+class Reply:
+    """One reply: its contract, its state, and when its milestones were reached."""
+
+    id: str
+    address: Address
+    modality: Literal["audio", "text"]
+    voice: str
+    speed: float
+    tokens_max: int | None
+    metadata: dict[str, str] | None
+    instructions: str
+    since: MonoNs
+    """When the wait for it began: the end of the user's turn, else its creation."""
+    item: Item | None = None
+    status: ReplyStatus = "accepted"
+    reason: StatusReason | None = None
+    error: str | None = None
+    ending: ReplyStatus | None = None
+    """How it will end once its last audio has left (WebSocket)."""
+    playout: Playout = Playout.QUEUED
+    generated: Samples = Samples(0)
+    text_tokens: int = 0
+    input_tokens: int = 0
+    lost_before: int = 0
+    """Packets reported lost before it began to play."""
+    think_job: JobId | None = None
+    marks: dict[str, MonoNs] = field(default_factory=dict)
+    """Milestones of its turn: speech_end, committed, transcribed, thought, talked, vocoded, sent."""
+
+    @property
+    def done(self) -> bool:
+        """The terminal event was sent."""
+        return self.status in TERMINAL
+
+    def mark(self, milestone: str, now: MonoNs) -> None:
+        """Note when a milestone was first reached."""
+        self.marks.setdefault(milestone, now)
+
+    def view(self) -> ReplyView:
+        """Return a snapshot for the client."""
+        return ReplyView(
+            id=self.id,
+            item=self.item.view() if self.item is not None else None,
+            status=self.status,
+            reason=self.reason,
+            error=self.error,
+            modality=self.modality,
+            voice=self.voice,
+            tokens_max=self.tokens_max,
+            metadata=self.metadata,
+            input_tokens=self.input_tokens,
+            output_text_tokens=self.text_tokens,
+            output_audio=self.generated,
+        )
+
+
+class Lane:
+    """The conversation's output.
+
+    Args:
+        number: as in `Address.lane`.
+        webrtc: the way to the listener when audio leaves at real time; None on WebSocket, whose client plays by itself.
+    """
+
+    def __init__(self, number: int, webrtc: WebRtcDelay | None) -> None:
+        self.number = number
+        self.epoch = 0
+        self.webrtc = webrtc
+        self.lost = 0
+        """Packets of ours reported lost so far."""
+        self._player = WallClockPlayer()
+        self._ledger = EgressLedger(_KEEP)
+        self._replies: list[Reply] = []
+        self._reported_at = MonoNs(0)
+
+    # Replies. -------------------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Reply]:
+        return iter(self._replies)
+
+    def add(self, reply: Reply) -> None:
+        """Append a reply; it queues behind the tail of those before it."""
+        self._replies.append(reply)
+
+    def remove(self, reply: Reply) -> None:
+        """Forget a reply that is done and drained or cut."""
+        self._replies.remove(reply)
+        self._ledger.forget(reply.id)
+
+    def find(self, reply_id: str) -> Reply | None:
+        """Return a live reply by its id."""
+        return next((reply for reply in self._replies if reply.id == reply_id), None)
+
+    @property
+    def active(self) -> Reply | None:
+        """The reply whose terminal event is still to come."""
+        return next((reply for reply in self._replies if not reply.done), None)
+
+    @property
+    def alive(self) -> bool:
+        """Something is being made or played."""
+        return bool(self._replies)
+
+    # Fronts. --------------------------------------------------------------------------------------------------------
+
+    def sent_ranges(self, ranges: tuple[SentRange, ...], now: MonoNs) -> None:
+        """Output has left."""
+        self._reported_at = now
+        for sent in ranges:
+            self._ledger.append(sent)
+        if self.webrtc is None:
+            self._player.sent(self._ledger.sent_out, now)
+        self.advance(now)
+
+    def advance(self, now: MonoNs) -> None:
+        """Move the playback front to where the listener is estimated to be."""
+        if self.webrtc is None:
+            self._ledger.advance_played(self._player.position(now))
+        else:
+            since_report = samples_from_ns(now - self._reported_at)
+            self._ledger.advance_played(self._ledger.sent_out - self.webrtc.estimate().delay + since_report)
+
+    def sent(self, reply: Reply) -> Samples:
+        """Return the sent front (the last sample of an odd length does not count)."""
+        return min(self._ledger.sent(reply.id), reply.generated)
+
+    def played(self, reply: Reply) -> Samples:
+        """Return the playback front."""
+        return min(self._ledger.played(reply.id), reply.generated)
+
+    def report_played(self, reply: Reply, played: Samples) -> Samples:
+        """Take the client SDK's word for a reply's front; return by how much our estimate was wrong."""
+        estimate = self._ledger.played(reply.id)
+        self._ledger.set_played(reply.id, played)
+        return Samples(abs(played - estimate))
+
+    def heard_at_cut(self, reply: Reply) -> Samples:
+        """Return what the listener hears of a reply whose output has just been cut.
+
+        On WebRTC packets in the client's jitter buffer cannot be called back: all that was sent, less what was lost. On
+        WebSocket the client drops what it has not played.
+        """
+        if self.webrtc is None:
+            return self.played(reply)
+        lost = (self.lost - reply.lost_before) * _LOST_PACKET if reply.playout is Playout.PLAYING else 0
+        return Samples(max(self.played(reply), self.sent(reply) - lost))
+
+    def flush_player(self, now: MonoNs) -> None:
+        """A cut: a WebSocket client drops what it has not played."""
+        if self.webrtc is None:
+            self._player.flush(now)
+            self._ledger.rewind()
+
+    # Pacing. --------------------------------------------------------------------------------------------------------
+
+    @property
+    def waiting(self) -> Samples:
+        """Audio made but not sent, over all replies of the lane."""
+        return Samples(sum(reply.generated - self.sent(reply) for reply in self._replies))
+
+    def begin_draining(self, now: MonoNs) -> None:
+        """Audio was queued: if nothing waited before, it begins to leave now."""
+        if not self.waiting:
+            self._reported_at = max(self._reported_at, now)
+
+    def dry_at(self, now: MonoNs) -> MonoNs:
+        """Return when the listener has nothing left to hear if nothing more is made."""
+        waiting = ns_from_samples(self.waiting)
+        if self.webrtc is None:
+            return MonoNs(self._player.dry_at(now) + waiting)
+        leaves = max(now, MonoNs(self._reported_at + waiting)) if waiting else now
+        return MonoNs(leaves + ns_from_samples(self.webrtc.estimate().delay))

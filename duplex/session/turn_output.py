@@ -1,0 +1,149 @@
+"""Output in turn mode: a reply is asked for, thought, and spoken. One reply of the lane is active at a time."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from duplex.config import PacingSettings
+from duplex.payloads import Audio, Job, JobId, Latents, Pace, Payload, Prompt, StageError, TextDelta
+from duplex.session.conversation import Conversation
+from duplex.session.effects import Drop, Outbox, Pause, Resume, Submit
+from duplex.session.events import ReplyStatus, ReplyText, StatusReason
+from duplex.session.lane import Lane, Reply
+from duplex.session.speech import Speech
+from duplex.stages.contract import Role
+from duplex.units import MonoNs, Samples
+
+
+class Floor(Protocol):
+    """What an output strategy asks of the core."""
+
+    def begin_output(self, reply: Reply) -> None:
+        """Give the reply its item, and tell the client."""
+
+    def finish(self, reply: Reply, status: ReplyStatus, reason: StatusReason | None, error: str | None) -> None:
+        """Send the one terminal event, now or once the audio has left."""
+
+
+class TurnOutput:
+    """Makes the active reply of a lane.
+
+    Args:
+        lane: the conversation's.
+        pausable: the thinker can be paused; else its text is bounded and then cut off.
+        floor: the core.
+    """
+
+    def __init__(
+        self,
+        lane: Lane,
+        conversation: Conversation,
+        outbox: Outbox,
+        pacing: PacingSettings,
+        pausable: bool,
+        floor: Floor,
+    ) -> None:
+        self.target: Samples | None = None
+        self._lane = lane
+        self._conversation = conversation
+        self._outbox = outbox
+        self._pacing = pacing
+        self._pausable = pausable
+        self._floor = floor
+        self._reply: Reply | None = None
+        self._speech: Speech | None = None
+        self._paused = False
+        self._finish: str | None = None
+
+    def start(self, reply: Reply, now: MonoNs) -> None:
+        """Submit a reply to the thinker over the conversation as heard."""
+        messages = self._conversation.messages(reply.instructions)
+        job = self._outbox.next_job()
+        reply.think_job = job
+        reply.status = "in_progress"
+        reply.mark("submitted", now)
+        self._reply = reply
+        self._speech = None
+        self._paused = False
+        self._finish = None
+        prompt = Prompt(messages=messages, tokens_max=reply.tokens_max)
+        pace = Pace(since=reply.since)
+        self._outbox.add(Submit(job=Job(id=job, stage=Role.THINK, address=reply.address, payload=prompt, pace=pace)))
+
+    def take(self, job: JobId, payload: Payload | StageError, now: MonoNs) -> bool:
+        """Take an output; return False if the job is not ours."""
+        reply = self._reply
+        if reply is None:
+            return False
+        speech = self._speech
+        if isinstance(payload, StageError):
+            if job != reply.think_job and (speech is None or not speech.owns(job)):
+                return False
+            self._fail(reply, payload)
+            return True
+        if job == reply.think_job and isinstance(payload, TextDelta):
+            self._thought(reply, payload, now)
+        elif speech is None or not isinstance(payload, Latents | Audio) or not speech.take(job, payload, now):
+            return False
+        self._settle(reply, now)
+        return True
+
+    def drop(self) -> None:
+        """The reply was cut: nothing of it is wanted any more (the stages were told by the cut itself)."""
+        self._reply = None
+        self._speech = None
+
+    def _thought(self, reply: Reply, delta: TextDelta, now: MonoNs) -> None:
+        reply.text_tokens += delta.tokens
+        if reply.item is None:
+            self._floor.begin_output(reply)
+            if reply.modality == "audio":
+                self._speech = Speech(reply, self._lane, self._outbox, self._pacing, self.target)
+        reply.mark("first_token", now)
+        if delta.finish is not None:
+            reply.think_job = None
+            self._finish = delta.finish
+        if self._speech is not None:
+            if delta.text:
+                self._speech.push_text(delta.text, now)
+            if delta.finish is not None:
+                self._speech.finish_text(now)
+        elif delta.text:
+            assert reply.item is not None
+            reply.item.text = (reply.item.text or "") + delta.text
+            self._outbox.send(ReplyText(reply_id=reply.id, item_id=reply.item.id, modality="text", delta=delta.text))
+
+    def _settle(self, reply: Reply, now: MonoNs) -> None:
+        """Keep the thinker within its bound, and finish what is complete."""
+        speech = self._speech
+        if speech is not None and reply.think_job is not None:
+            self._bound(reply, reply.think_job, speech, now)
+        if self._finish is not None and (speech is None or speech.complete):
+            self._reply = None
+            self._speech = None
+            match self._finish:
+                case "length":
+                    self._floor.finish(reply, "incomplete", "max_output_tokens", None)
+                case "text_bound":
+                    self._floor.finish(reply, "incomplete", "text_bound", None)
+                case _:
+                    self._floor.finish(reply, "completed", None, None)
+
+    def _bound(self, reply: Reply, job: JobId, speech: Speech, now: MonoNs) -> None:
+        if self._pausable:
+            if speech.full != self._paused:
+                self._paused = speech.full
+                self._outbox.add(Pause(role=Role.THINK, job=job) if self._paused else Resume(role=Role.THINK, job=job))
+        elif speech.chars_waiting > self._pacing.text_chars_max:
+            self._outbox.add(Drop(role=Role.THINK, job=job))
+            reply.think_job = None
+            self._finish = "text_bound"
+            speech.finish_text(now)
+
+    def _fail(self, reply: Reply, error: StageError) -> None:
+        if reply.think_job is not None:
+            self._outbox.add(Drop(role=Role.THINK, job=reply.think_job))
+        if self._speech is not None:
+            self._speech.abandon()
+        self.drop()
+        self._floor.finish(reply, "failed", "stage_failed", error.reason)
