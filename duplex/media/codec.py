@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from duplex.config import MediaSettings
-from duplex.media import g711, opus, resample
+from duplex.media import g711, opus, polyphase
 from duplex.payloads import Int16Array
 
 _PTIME_AT_8K = 160
@@ -126,7 +126,7 @@ class _G711Hearing:
 
     def __init__(self, law: g711.Law) -> None:
         self._law = law
-        self._up = resample.Upsampler(2)
+        self._up = polyphase.Upsampler(2)
         self._last = np.zeros(_PTIME_AT_8K, np.int16)
 
     def duration(self, payload: bytes) -> int:
@@ -150,7 +150,7 @@ class _G711Hearing:
 class _G711Speaking:
     def __init__(self, law: g711.Law) -> None:
         self._law = law
-        self._down = resample.Downsampler(_PER_8K)
+        self._down = polyphase.Downsampler(_PER_8K)
 
     def encode(self, pcm: Int16Array) -> bytes:
         return g711.encode(self._down.feed(pcm), self._law)
