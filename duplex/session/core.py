@@ -14,7 +14,7 @@ from typing import Literal
 
 from duplex.config import Settings
 from duplex.pacing.lead import JitterMeter, lead_target
-from duplex.payloads import CONVERSATION_LANE, Address, TickOutput
+from duplex.payloads import CONVERSATION_LANE, Address, JobId, TickOutput
 from duplex.session.barge_in import BargeIn
 from duplex.session.config import SessionConfig
 from duplex.session.conversation import Conversation, Item, ItemError, SpokenText
@@ -111,17 +111,19 @@ class SessionCore:
         settings: the server's bounds.
         traits: of the pack and the transport.
         new_id: gives a fresh id for a prefix (`item`, `resp`); seeded by the shell.
+        next_job: gives a number that no other job of the process has.
     """
 
     def __init__(
-        self, session: str, config: SessionConfig, settings: Settings, traits: Traits, new_id: Callable[[str], str]
-    ) -> None:
+        self, session: str, config: SessionConfig, settings: Settings, traits: Traits, new_id: Callable[[str], str],
+        next_job: Callable[[], JobId],
+    ) -> None:  # fmt: skip
         self.config = config
         self._session = session
         self._settings = settings
         self._traits = traits
         self._new_id = new_id
-        self._outbox = Outbox()
+        self._outbox = Outbox(next_job)
         self._drained = True
         self._now = MonoNs(0)
         pacing = settings.pacing
@@ -153,7 +155,7 @@ class SessionCore:
         assert self._drained, "two inputs without a drain"
         self._drained = False
         self._now = max(self._now, now)
-        if not self._closed:
+        if not self._closed or isinstance(msg, Sent):
             self._dispatch(msg)
 
     def handle_timeout(self, now: MonoNs) -> None:
@@ -187,7 +189,7 @@ class SessionCore:
     def _dispatch(self, msg: Inbound) -> None:
         match msg:
             case Heard():
-                self._ear.heard(msg.span, msg.probability, self._now)
+                self._ear.heard(msg.span, msg.probability, msg.arrived, self._now)
             case Sent():
                 self._sent(msg)
             case StageOutput():
@@ -504,7 +506,8 @@ class SessionCore:
         if self.lane.webrtc is not None:
             delay = seconds_from_samples(self.lane.webrtc.estimate().delay)
             self._outbox.observe("duplex_ttfas_seconds", ttfas + delay, observed="heard")
-        self._outbox.observe("duplex_server_overhead_seconds", seconds_from_ns(left - marks["vocoded"]), part="send")
+        overhead = left - marks["vocoded"] + marks["looked"] - marks["look_arrived"]
+        self._outbox.observe("duplex_server_overhead_seconds", seconds_from_ns(MonoNs(overhead)))
         path = ("speech_end", "committed", "transcribed", "thought", "talked", "vocoded", "sent")
         names = ("endpointing", "transcribe", "think", "talk", "vocode", "send")
         split: dict[str, float] = {}

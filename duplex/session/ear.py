@@ -103,12 +103,14 @@ class Ear:
         self._end_job: JobId | None = None
         self._transcriptions: dict[JobId, _Transcription] = {}
         self._last_heard = MonoNs(0)
+        self._arrived = MonoNs(0)
 
     # Media. ---------------------------------------------------------------------------------------------------------
 
-    def heard(self, span: Span, probability: float, now: MonoNs) -> None:
-        """One VAD window became final."""
+    def heard(self, span: Span, probability: float, arrived: MonoNs, now: MonoNs) -> None:
+        """One VAD window became final; its last packet had come in at `arrived`."""
         self.watermark.advance(span.end)
+        self._arrived = arrived
         self._last_heard = now
         if self._detection is None:
             return
@@ -315,7 +317,8 @@ class Ear:
 
     def _transcribe(self, span: Span, speech_end: Samples, now: MonoNs) -> JobId:
         job = self._submit(Role.TRANSCRIBE, span, speech_end, now)
-        self._transcriptions[job] = _Transcription(span=span, speech_end=speech_end, since=now)
+        transcription = self._transcriptions[job] = _Transcription(span=span, speech_end=speech_end, since=now)
+        transcription.marks.update(look_arrived=self._arrived, looked=now)
         return job
 
     def _submit(self, role: Role, span: Span, speech_end: Samples, now: MonoNs) -> JobId:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from duplex.payloads import Address, Audio, Job, JobId, Pace
@@ -116,11 +117,15 @@ Effect = (
 
 
 class Outbox:
-    """Where the parts of one core put their effects, and draw the numbers of their jobs."""
+    """Where the parts of one core put their effects, and draw the numbers of their jobs.
 
-    def __init__(self) -> None:
+    Args:
+        next_job: gives a number that no other job of the process has.
+    """
+
+    def __init__(self, next_job: Callable[[], JobId]) -> None:
         self._effects: deque[Effect] = deque()
-        self._jobs = 0
+        self.next_job = next_job
 
     def add(self, effect: Effect) -> None:
         """Queue an effect."""
@@ -137,8 +142,3 @@ class Outbox:
     def poll(self) -> Effect | None:
         """Take the next effect; None when drained."""
         return self._effects.popleft() if self._effects else None
-
-    def next_job(self) -> JobId:
-        """Return a number that no other job of this core has."""
-        self._jobs += 1
-        return JobId(self._jobs)

@@ -25,6 +25,8 @@ class Heard:
     span: Span
     probability: float
     """Of voice; 0 for media that was declared silent."""
+    arrived: MonoNs
+    """When the window's last packet came in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

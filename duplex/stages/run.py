@@ -336,7 +336,7 @@ class StageRunners:
     ) -> None:
         self.graph = graph
         self.lanes = Lanes()
-        self._sessions: dict[str, Callable[[JobId, Payload | StageError], None]] = {}
+        self._sessions: dict[str, Deliver] = {}
         context = RunnerContext(
             lanes=self.lanes,
             executor=executor,
@@ -351,7 +351,7 @@ class StageRunners:
             for role, stage in graph.nodes.items()
         }
 
-    def open(self, session: str, deliver: Callable[[JobId, Payload | StageError], None]) -> None:
+    def open(self, session: str, deliver: Deliver) -> None:
         """Let a session submit; its outputs go to `deliver`."""
         self._sessions[session] = deliver
 
@@ -394,4 +394,4 @@ class StageRunners:
     def _deliver(self, job: Job, out: Payload | StageError) -> None:
         deliver = self._sessions.get(job.address.session)
         if deliver is not None:
-            deliver(job.id, out)
+            deliver(job, out)

@@ -1,0 +1,397 @@
+"""The shell of one session: mailbox, timer, effects. It owns the core; nobody else holds a reference to it.
+
+Everything happens on the loop's thread and runs to completion: one message in, the effects drained, the timer armed, and
+only then the next message. It knows time only through an `Executor`, so the very same actor runs on simulated time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import structlog
+
+from duplex.actor.ingress import Ingress
+from duplex.config import Settings
+from duplex.media.contract import INPUT_RATE, OutputPacket, ReceiverReport, Transport, VideoFrame
+from duplex.media.egress import EgressQueue
+from duplex.media.resample import StreamResampler
+from duplex.payloads import (
+    CONVERSATION_LANE,
+    INPUT_LANE,
+    Address,
+    Int16Array,
+    Job,
+    JobId,
+    Pace,
+    Payload,
+    Prompt,
+    StageError,
+    TickInput,
+    Utterance,
+    VoiceProbability,
+    VoiceWindow,
+)
+from duplex.protocol import AppendAudio, TransportName, WireEncoder, WireProfile, decode, to_json
+from duplex.session.config import SessionConfig
+from duplex.session.core import SessionCore, Traits
+from duplex.session.effects import (
+    CutLane,
+    Drop,
+    Duck,
+    Effect,
+    Enqueue,
+    Hold,
+    Observe,
+    Pause,
+    ReleaseOutput,
+    Resume,
+    Send,
+    Submit,
+    SubmitUtterance,
+)
+from duplex.session.events import ReplyAudio, ServerEvent
+from duplex.session.messages import Connected, Disconnected, Heard, Inbound, Network, Sampled, Sent, StageOutput
+from duplex.stages.contract import Role
+from duplex.stages.run import Executor, StageRunners
+from duplex.units import PTIME, MonoNs, Samples, Span, ms_from_samples, samples_from_ms
+
+WEBSOCKET_RATE = 24_000
+_REPORT_EVERY = samples_from_ms(100)
+"""Output between two `Sent` messages, when nothing special happens."""
+_WINDOWS_IN_FLIGHT = 32
+"""VAD windows submitted at once; more audio waits in the backlog."""
+_log = structlog.get_logger("duplex.session")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActorContext:
+    """What the sessions of a process share."""
+
+    settings: Settings
+    profile: WireProfile
+    runners: StageRunners
+    executor: Executor
+    observe: Callable[[str, float, dict[str, str]], None]
+    tick_ms: int | None = None
+
+
+class SessionActor:
+    """One session, as a `MediaSink` to its transport.
+
+    Args:
+        session_id: unique in the process.
+        config: the client's choices at its start.
+        transport_name: how the client is connected.
+        new_id: gives fresh ids.
+        next_job: gives a number that no other job of the process has.
+        on_closed: told once, when the session has given everything back.
+    """
+
+    def __init__(
+        self, session_id: str, config: SessionConfig, transport_name: TransportName, context: ActorContext,
+        new_id: Callable[[str], str], next_job: Callable[[], JobId], on_closed: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        self.session_id = session_id
+        self._context = context
+        self._executor = context.executor
+        self._runners = context.runners
+        self._transport_name = transport_name
+        self._on_closed = on_closed
+        settings = context.settings
+        nodes = context.runners.graph.nodes
+        traits = Traits(
+            transport=transport_name,
+            semantic=Role.END_OF_TURN in nodes,
+            pausable=Role.THINK in nodes and nodes[Role.THINK].spec.pausable,
+            tick_mode=context.tick_ms is not None,
+        )
+        self._core = SessionCore(session_id, config, settings, traits, new_id, next_job)
+        self._next_job = next_job
+        self._encoder = WireEncoder(
+            session_id=session_id,
+            conversation_id=new_id("conv"),
+            transport=transport_name,
+            ring_events_max=settings.conversation.event_ring_max,
+        )
+        rate = PTIME * 50 if transport_name == "webrtc" else WEBSOCKET_RATE
+        self.egress = EgressQueue(
+            session_id, CONVERSATION_LANE, rate, context.runners.lanes, settings.pacing.generated_ms_max
+        )
+        self._ingress = Ingress(settings.turn.input_buffer_ms_max)
+        self._append_resampler = StreamResampler(WEBSOCKET_RATE, INPUT_RATE)
+        self._backlog: deque[VoiceWindow] = deque()
+        self._in_flight = 0
+        self._ticked = Samples(0)
+        self._frame: VideoFrame | None = None
+        self._items: dict[str, str] = {}
+        self._mailbox: deque[Inbound] = deque()
+        self._busy = False
+        self._ending: str | None = None
+        self._closed = False
+        self._transport: Transport | None = None
+        self._cancel_timer: Callable[[], None] | None = None
+        self._playing: str | None = None
+        self.unknown_fields: Counter[str] = Counter()
+        context.runners.open(session_id, self._stage_output)
+
+    # MediaSink. -----------------------------------------------------------------------------------------------------
+
+    def attach(self, transport: Transport) -> None:
+        """Give the session its way to the client; before anything else."""
+        self._transport = transport
+
+    def hear(self, pcm: Int16Array) -> None:
+        """Take the next input audio: shape (n,), mono, 16 kHz."""
+        if self._closed:
+            return
+        self._backlog.extend(self._ingress.push(pcm))
+        self._submit_windows()
+        if self._context.tick_ms is not None:
+            self._submit_ticks(samples_from_ms(self._context.tick_ms))
+
+    def hear_silence(self, n: int) -> None:
+        """Take n samples (16 kHz) that are declared silent."""
+        self.hear(np.zeros(n, np.int16))
+
+    def next_packet(self, now: MonoNs) -> OutputPacket | None:
+        """Return the next 20 ms to send, or None when there is nothing to say."""
+        if self._closed:
+            return None
+        popped = self.egress.pop(PTIME)
+        if popped is None and self._playing is None and not self.egress.unreported:
+            return None
+        reply = popped.reply if popped is not None else None
+        if popped is not None and popped.epoch < self._runners.lanes.epoch(self.session_id, CONVERSATION_LANE):
+            self._context.observe("duplex_stale_packets_total", 1, {})
+        if popped is None or reply != self._playing or self.egress.unreported >= _REPORT_EVERY:
+            self._playing = reply
+            self._report_sent()
+        return None if popped is None else OutputPacket(pcm=popped.pcm, epoch=popped.epoch)
+
+    def next_delta(self, samples_max: int) -> int:
+        """WebSocket: send up to `samples_max` (24 kHz) of waiting audio as one delta; return how many left."""
+        n = min(samples_max, self.egress.waiting // 2)
+        popped = self.egress.pop(n) if n and not self._closed else None
+        if popped is None:
+            return 0
+        if popped.reply is not None:
+            item = self._items.get(popped.reply, "")
+            self._send(ReplyAudio(reply_id=popped.reply, item_id=item, pcm=popped.pcm))
+        self._report_sent()
+        return n
+
+    def report(self, report: ReceiverReport) -> None:
+        """Take the client's view of our audio."""
+        self.post(Network(rtt_ms=report.rtt_ms, jitter_ms=report.jitter_ms, lost=report.packets_lost))
+
+    def see(self, frame: VideoFrame) -> None:
+        """Take the newest camera frame."""
+        self._frame = frame
+        self.post(Sampled(at=frame.at))
+
+    def connected(self) -> None:
+        """Media can flow."""
+        _log.info("media_connected", session_id=self.session_id)
+
+    def channel_open(self) -> None:
+        """Events can be sent."""
+        self.post(Connected())
+
+    def receive(self, text: str | bytes) -> None:
+        """Take one client event as it came off the wire."""
+        if self._closed:
+            return
+        message = decode(
+            text,
+            self._core.config,
+            transport=self._transport_name,
+            profile=self._context.profile,
+            arrived=self._ingress.position,
+            unknown_fields=self.unknown_fields,
+        )
+        if isinstance(message, AppendAudio):
+            pcm = np.frombuffer(message.pcm, dtype="<i2").astype(np.int16, copy=False)
+            for start in range(0, len(pcm), WEBSOCKET_RATE):
+                self.hear(self._append_resampler.push(pcm[start : start + WEBSOCKET_RATE]))
+        else:
+            self.post(message)
+
+    def closed(self, reason: str) -> None:
+        """The transport is gone: every stage gives back what it holds."""
+        if self._closed:
+            return
+        self.post(Disconnected(reason=reason))
+
+    # For the shell around it. ---------------------------------------------------------------------------------------
+
+    @property
+    def backlog_ms(self) -> int:
+        """Input that has arrived and is not analysed yet; a WebSocket over its bound is not read."""
+        return ms_from_samples(Samples(len(self._backlog) * 1536))
+
+    async def close(self, reason: str) -> None:
+        """End the session from the server's side. Cancel: the session ends, its socket may linger."""
+        if self._transport is not None:
+            await self._transport.close(reason)
+        self.closed(reason)
+
+    def post(self, message: Inbound) -> None:
+        """Take one message; runs to completion unless called from inside."""
+        if self._closed:
+            return
+        self._mailbox.append(message)
+        if isinstance(message, Disconnected):
+            self._ending = message.reason
+        if not self._busy:
+            self._run(None)
+
+    # Inside. --------------------------------------------------------------------------------------------------------
+
+    def _run(self, timeout: MonoNs | None) -> None:
+        """Hand the core its deadline or the mailbox's messages, one at a time, draining it after each."""
+        self._busy = True
+        try:
+            if timeout is not None:
+                self._core.handle_timeout(max(timeout, self._executor.now()))
+                self._drain()
+            while self._mailbox:
+                self._core.handle(self._mailbox.popleft(), self._executor.now())
+                self._drain()
+        except Exception:
+            _log.exception("session_failed", session_id=self.session_id)
+            self._ending = "error"
+        finally:
+            self._busy = False
+        if self._ending is not None and not self._closed:
+            self._give_back(self._ending)
+        self._arm()
+
+    def _drain(self) -> None:
+        while (effect := self._core.poll()) is not None:
+            self._execute(effect)
+
+    def _execute(self, effect: Effect) -> None:
+        match effect:
+            case Send(event=event):
+                self._send(event)
+            case Observe():
+                self._context.observe(effect.measure, effect.value, effect.labels)
+            case Submit(job=job):
+                self._runners.submit(self._with_frame(job))
+            case SubmitUtterance():
+                self._submit_utterance(effect)
+            case Drop(role=role, job=job_id):
+                self._runners.drop(role, job_id)
+            case Pause(role=role, job=job_id):
+                self._runners.pause(role, job_id)
+            case Resume(role=role, job=job_id):
+                self._runners.resume(role, job_id)
+            case _:
+                self._execute_output(effect)
+
+    def _execute_output(self, effect: Enqueue | CutLane | Duck | Hold | ReleaseOutput) -> None:
+        match effect:
+            case Enqueue():
+                assert effect.address.reply is not None
+                self._items[effect.address.reply] = effect.item_id
+                if effect.last and len(self._items) > 8:
+                    self._items.pop(next(iter(self._items)))
+                self.egress.enqueue(effect.address, effect.audio, effect.last)
+            case CutLane():
+                self._runners.cut(self.session_id, effect.lane, effect.epoch)
+                self.egress.cut(effect.epoch, effect.fade_ms)
+                self._mailbox.appendleft(self._sent(cut=effect.epoch))
+            case Duck(gain_db=gain_db):
+                self.egress.duck(gain_db)
+            case Hold():
+                self.egress.hold()
+            case ReleaseOutput(reply=reply, content=content):
+                self.egress.release(reply, content)
+
+    def _send(self, event: ServerEvent) -> None:
+        if self._transport is None:
+            return
+        for wire in self._encoder.encode(event):
+            self._transport.send(to_json(wire))
+
+    def _with_frame(self, job: Job) -> Job:
+        if isinstance(job.payload, Prompt) and self._frame is not None:
+            return replace(job, payload=replace(job.payload, frames=(self._frame.rgb,)))
+        return job
+
+    def _submit_utterance(self, effect: SubmitUtterance) -> None:
+        payload = Utterance(span=effect.span, pcm=self._ingress.read(effect.span))
+        self._runners.submit(
+            Job(id=effect.id, stage=effect.role, address=effect.address, payload=payload, pace=effect.pace)
+        )
+
+    def _submit_windows(self) -> None:
+        address = Address(session=self.session_id, lane=INPUT_LANE, epoch=0)
+        pace = Pace(since=self._executor.now())
+        while self._backlog and self._in_flight < _WINDOWS_IN_FLIGHT:
+            window = self._backlog.popleft()
+            self._in_flight += 1
+            self._runners.submit(Job(id=self._next_job(), stage=Role.VAD, address=address, payload=window, pace=pace))
+
+    def _submit_ticks(self, tick: Samples) -> None:
+        epoch = self._core.lane.epoch
+        while self._ingress.position - self._ticked >= tick:
+            span = Span(self._ticked, Samples(self._ticked + tick))
+            self._ticked = span.end
+            payload = TickInput(span=span, pcm=self._ingress.read(span))
+            address = Address(session=self.session_id, lane=CONVERSATION_LANE, epoch=epoch)
+            pace = Pace(since=self._executor.now())
+            self._runners.submit(Job(id=self._next_job(), stage=Role.TICK, address=address, payload=payload, pace=pace))
+
+    def _stage_output(self, job: Job, payload: Payload | StageError) -> None:
+        if isinstance(job.payload, VoiceWindow):
+            self._in_flight -= 1
+            probability = payload.probability if isinstance(payload, VoiceProbability) else 0.0
+            self.post(Heard(span=job.payload.span, probability=probability, arrived=job.pace.since))
+            self._submit_windows()
+        else:
+            self.post(StageOutput(job=job.id, payload=payload))
+
+    def _sent(self, cut: int | None = None) -> Sent:
+        report = self.egress.report()
+        return Sent(
+            lane=CONVERSATION_LANE,
+            ranges=report.ranges if report is not None else (),
+            waiting=self.egress.waiting,
+            underruns=report.underruns if report is not None else 0,
+            underrun=report.underrun if report is not None else Samples(0),
+            cut=cut,
+        )
+
+    def _report_sent(self) -> None:
+        sent = self._sent()
+        if sent.ranges or sent.underruns:
+            self.post(sent)
+
+    def _arm(self) -> None:
+        if self._cancel_timer is not None:
+            self._cancel_timer()
+            self._cancel_timer = None
+        deadline = None if self._closed else self._core.next_deadline()
+        if deadline is not None:
+            when = deadline[0]
+            self._cancel_timer = self._executor.call_at(when, lambda: self._timeout(when))
+
+    def _timeout(self, armed: MonoNs) -> None:
+        self._cancel_timer = None
+        if not self._closed and not self._busy:
+            self._run(armed)
+
+    def _give_back(self, reason: str) -> None:
+        self._closed = True
+        self._mailbox.clear()
+        self._backlog.clear()
+        if self._cancel_timer is not None:
+            self._cancel_timer()
+            self._cancel_timer = None
+        self._runners.release(self.session_id)
+        _log.info("session_ended", session_id=self.session_id, reason=reason)
+        self._on_closed(self.session_id)
