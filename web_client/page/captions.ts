@@ -149,7 +149,7 @@ function showTtfas(chip: HTMLElement, reply: ReplyCaption): void {
   const settled = ttfas !== null && (ttfas.from !== "turn" || reply.timing.split !== null || reply.status !== "in_progress");
   chip.hidden = !settled;
   if (ttfas === null || !settled) return;
-  setText(chip, `${seconds(ttfas.ms / 1000)} heard`);
+  setText(chip, `heard after ${seconds(ttfas.ms / 1000)}`);
   chip.dataset["from"] = ttfas.from;
 }
 

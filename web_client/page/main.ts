@@ -137,7 +137,7 @@ addEventListener("pagehide", () => conversation.end());
 addEventListener("keydown", (event) => {
   if (event.key === "Escape") conversation.interrupt();
   const elsewhere = event.target instanceof Element && event.target.closest("button, input, a, [popover]") !== null;
-  if (event.key === " " && !event.repeat && !elsewhere) {
+  if ((event.key === " " || event.key === "Enter") && !event.repeat && !elsewhere) {
     event.preventDefault();
     toggleTalk();
   }

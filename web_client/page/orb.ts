@@ -3,13 +3,14 @@
  * from real audio only; at rest it breathes, unless the user prefers reduced motion.
  */
 import type { Phase, Side } from "../sdk/index.ts";
-import { blend, css, orbColours, type OrbColours } from "./palette.ts";
+import { blend, crownColour, css, orbColours, type OrbColours } from "./palette.ts";
 
 const BANDS = 24;
 /** The spectrum is mirrored on both halves, and each half on itself, so the crown closes without a seam. */
 const BARS = BANDS * 4;
 const FRAME_MS = 1000 / 30;
 const PIXEL_RATIO_MAX = 2;
+const WHITE = [255, 255, 255] as const;
 
 export interface OrbSource {
   phase(): Phase;
@@ -100,7 +101,8 @@ export class Orb {
   #drawHalo(size: number, radius: number): void {
     const halo = this.#context.createRadialGradient(0, 0, radius * 0.7, 0, 0, size);
     const strength = this.#source.phase() === "idle" ? 0.1 : 0.2 + this.#level * 0.2;
-    halo.addColorStop(0, css(this.#colours.deep, strength));
+    // Falls off as a square, so that no edge shows.
+    for (const share of [0, 0.2, 0.4, 0.6, 0.8]) halo.addColorStop(share, css(this.#colours.deep, strength * (1 - share) ** 2));
     halo.addColorStop(1, css(this.#colours.deep, 0));
     this.#context.fillStyle = halo;
     this.#context.fillRect(-size, -size, size * 2, size * 2);
@@ -110,21 +112,28 @@ export class Orb {
     const context = this.#context;
     const gap = size * 0.085;
     const reach = size - radius - gap - size * 0.04;
+    const colour = crownColour(this.#colours, this.#dark.matches);
     context.lineCap = "round";
     context.lineWidth = Math.max(2, size * 0.0135);
     for (let bar = 0; bar < BARS; bar += 1) {
       const along = bar % (BANDS * 2);
       const band = along < BANDS ? along : BANDS * 2 - 1 - along;
-      const loud = Math.max(0, (this.#shown[band] ?? 0) - 0.12);
+      const loud = Math.max(0, this.#smoothed(band) - 0.12);
       const angle = ((bar + 0.5) / BARS) * Math.PI * 2 - Math.PI / 2;
       const from = radius + gap;
-      const to = from + 0.5 + reach * Math.min(1, loud * 1.35);
-      context.strokeStyle = css(this.#colours.deep, 0.3 + Math.min(0.6, loud * 1.6));
+      const to = from + 0.5 + reach * Math.min(1, loud * 1.15);
+      context.strokeStyle = css(colour, 0.3 + Math.min(0.6, loud * 1.6));
       context.beginPath();
       context.moveTo(Math.cos(angle) * from, Math.sin(angle) * from);
       context.lineTo(Math.cos(angle) * to, Math.sin(angle) * to);
       context.stroke();
     }
+  }
+
+  /** A band with its neighbours, so that the crown is a curve and not a comb. */
+  #smoothed(band: number): number {
+    const own = this.#shown[band] ?? 0;
+    return own * 0.5 + (this.#shown[band - 1] ?? own) * 0.25 + (this.#shown[band + 1] ?? own) * 0.25;
   }
 
   #drawBody(radius: number): void {
@@ -138,7 +147,7 @@ export class Orb {
     body.addColorStop(0, css(light));
     body.addColorStop(1, css(deep));
     context.fillStyle = body;
-    context.fillRect(-radius, -radius, radius * 2, radius * 2);
+    context.fillRect(-radius - 2, -radius - 2, radius * 2 + 4, radius * 2 + 4);
     // Three drifting lights under the surface; they wander further the louder it is.
     for (let index = 0; index < 3; index += 1) {
       const angle = this.#turn * (0.7 + index * 0.35) + index * 2.1;
@@ -150,13 +159,13 @@ export class Orb {
       glow.addColorStop(0, css(tint, 0.5 + this.#level * 0.3));
       glow.addColorStop(1, css(tint, 0));
       context.fillStyle = glow;
-      context.fillRect(-radius, -radius, radius * 2, radius * 2);
+      context.fillRect(-radius - 2, -radius - 2, radius * 2 + 4, radius * 2 + 4);
     }
     const sheen = context.createRadialGradient(-radius * 0.35, -radius * 0.55, 0, -radius * 0.35, -radius * 0.55, radius);
-    sheen.addColorStop(0, "rgb(255 255 255 / 0.38)");
-    sheen.addColorStop(1, "rgb(255 255 255 / 0)");
+    sheen.addColorStop(0, css(WHITE, this.#dark.matches ? 0.2 : 0.38));
+    sheen.addColorStop(1, css(WHITE, 0));
     context.fillStyle = sheen;
-    context.fillRect(-radius, -radius, radius * 2, radius * 2);
+    context.fillRect(-radius - 2, -radius - 2, radius * 2 + 4, radius * 2 + 4);
     context.restore();
   }
 }

@@ -9,6 +9,11 @@ export interface OrbColours {
   readonly deep: Rgb;
 }
 
+/** The crown stands on the page's ground, so it takes the side that stands out from it. */
+export function crownColour(colours: OrbColours, dark: boolean): Rgb {
+  return dark ? blend(colours.light, colours.deep, 0.25) : colours.deep;
+}
+
 const LIGHT: Readonly<Record<Phase, OrbColours>> = {
   idle: { light: [214, 217, 226], deep: [148, 154, 172] },
   connecting: { light: [206, 212, 232], deep: [122, 132, 170] },

@@ -53,7 +53,7 @@ function content(reply: ReplyCaption): readonly Node[] {
   const bar = make("div", "split-bar");
   for (const part of parts) {
     const segment = make("span", `split-part part-${part.key}`);
-    segment.style.setProperty("flex-grow", String(Math.max(0, part.value)));
+    segment.style.setProperty("flex-grow", String(Math.max(0, part.value * 1000)));
     bar.append(segment);
   }
   const rows = make("dl", "split-rows");

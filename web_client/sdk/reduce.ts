@@ -61,7 +61,7 @@ function reduceLocal(state: ViewState, at: number, event: LocalEvent): ViewState
 function reduceServer(state: ViewState, at: number, event: ServerEvent): ViewState {
   switch (event.type) {
     case "session.created":
-      return { ...state, phase: "listening", problem: null };
+      return greeted(state);
     case "error":
       return { ...state, problem: { kind: "server", message: event.message } };
     case "input_audio_buffer.speech_started":
@@ -115,12 +115,21 @@ function reduceServer(state: ViewState, at: number, event: ServerEvent): ViewSta
 // The conversation's life. ------------------------------------------------------------------------------------------
 
 function begun(state: ViewState): ViewState {
+  return {
+    ...INITIAL,
+    captions: state.captions,
+    rate: state.rate,
+    conversations: state.conversations,
+    phase: "connecting",
+  };
+}
+
+/** The server is there, and remembers nothing of earlier conversations: a line under what they left. */
+function greeted(state: ViewState): ViewState {
   const conversations = state.conversations + 1;
-  const divided: readonly Caption[] =
-    state.captions.length === 0 || state.captions.at(-1)?.kind === "break"
-      ? state.captions
-      : [...state.captions, { kind: "break", id: `break-${conversations}` }];
-  return { ...INITIAL, captions: divided, rate: state.rate, conversations, phase: "connecting" };
+  const captions: readonly Caption[] =
+    state.captions.length === 0 || state.captions.at(-1)?.kind === "break" ? state.captions : [...state.captions, { kind: "break", id: `break-${conversations}` }];
+  return { ...state, captions, conversations, phase: "listening", problem: null };
 }
 
 /** Whatever was playing is cut; the captions stay. */
