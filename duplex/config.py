@@ -46,6 +46,18 @@ class ServerSettings(_Section):
     """Heartbeat of WebSocket sessions; a missing pong within half of it closes."""
     outbox_bytes_max: int = Field(8 * 1024 * 1024, ge=1024)
     """Events waiting for a client that does not read; past it the session is closed with a reason."""
+    request_timeout_s: float = Field(10.0, gt=0, le=60)
+    """Time in which a request's body has to arrive."""
+    session_bytes_max: int = Field(1024 * 1024, ge=1024)
+    """Largest session object beside an offer in bytes; a larger one answers 413."""
+    backlog_ms_max: Ms = 10_000
+    """Audio of a WebSocket client that waits to be analysed; over it the socket is not read until it is less."""
+    close_timeout_s: float = Field(2.0, gt=0, le=30)
+    """Time that a closing WebSocket has to take its last events; then the connection is cut."""
+    drain_timeout_s: float = Field(5.0, ge=0, le=600)
+    """Time that a stopping server gives its sessions to end by themselves."""
+    page_dir: Path | None = None
+    """Folder of the built page; unset takes `web_client/dist` beside the package."""
     cors_origins: tuple[str, ...] = ()
     """Browser origins, besides the server's own page, that may call the HTTP routes; `*` for any."""
 

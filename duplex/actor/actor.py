@@ -56,11 +56,14 @@ from duplex.session.events import ReplyAudio, ServerEvent
 from duplex.session.messages import Connected, Disconnected, Heard, Inbound, Network, Sampled, Sent, StageOutput
 from duplex.stages.contract import Role
 from duplex.stages.run import Executor, StageRunners
+from duplex.timeline.playback import WallClockPlayer
 from duplex.units import PTIME, MonoNs, Samples, Span, ms_from_samples, samples_from_ms
 
 WEBSOCKET_RATE = 24_000
 _REPORT_EVERY = samples_from_ms(100)
 """Output between two `Sent` messages, when nothing special happens."""
+_DELTA_SAMPLES = WEBSOCKET_RATE // 5
+"""Greatest length of one WebSocket audio delta: 200 ms."""
 _WINDOWS_IN_FLIGHT = 32
 """VAD windows submitted at once; more audio waits in the backlog."""
 _log = structlog.get_logger("duplex.session")
@@ -134,6 +137,8 @@ class SessionActor:
         self._transport: Transport | None = None
         self._cancel_timer: Callable[[], None] | None = None
         self._playing: str | None = None
+        self._pumped = 0
+        self._player = WallClockPlayer()
         self.unknown_fields: Counter[str] = Counter()
         context.runners.open(session_id, self._stage_output)
 
@@ -171,17 +176,25 @@ class SessionActor:
             self._report_sent()
         return None if popped is None else OutputPacket(pcm=popped.pcm, epoch=popped.epoch)
 
-    def next_delta(self, samples_max: int) -> int:
-        """WebSocket: send up to `samples_max` (24 kHz) of waiting audio as one delta; return how many left."""
-        n = min(samples_max, self.egress.waiting // 2)
-        popped = self.egress.pop(n) if n and not self._closed else None
+    def pump(self) -> None:
+        """WebSocket: send waiting audio, as far ahead of the client's player as this session may run."""
+        if self._closed or not self.egress.waiting:
+            return
+        now = self._executor.now()
+        lead_ms = self._core.config.lead_ms
+        n = min(_DELTA_SAMPLES, self.egress.waiting // 2)
+        if lead_ms is not None:
+            ahead = self._pumped - self._player.position(now)
+            n = min(n, (samples_from_ms(lead_ms) - ahead) // 2)
+        popped = self.egress.pop(n) if n > 0 else None
         if popped is None:
-            return 0
+            return
         if popped.reply is not None:
+            self._pumped += 2 * n
+            self._player.sent(self._pumped, now)
             item = self._items.get(popped.reply, "")
             self._send(ReplyAudio(reply_id=popped.reply, item_id=item, pcm=popped.pcm))
         self._report_sent()
-        return n
 
     def report(self, report: ReceiverReport) -> None:
         """Take the client's view of our audio."""
@@ -303,6 +316,8 @@ class SessionActor:
             case CutLane():
                 self._runners.cut(self.session_id, effect.lane, effect.epoch)
                 self.egress.cut(effect.epoch, effect.fade_ms)
+                self._player.flush(self._executor.now())
+                self._pumped = self._player.position(self._executor.now())
                 self._mailbox.appendleft(self._sent(cut=effect.epoch))
             case Duck(gain_db=gain_db):
                 self.egress.duck(gain_db)

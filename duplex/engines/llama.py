@@ -41,10 +41,12 @@ class Sampling:
 
     temperature: float = 0.0
     """0 takes the most probable token."""
-    repeat_penalty: float = 1.0
-    """Divides the scores of tokens seen lately; 1 is off."""
-    repeat_window: int = 64
-    """Tokens that count as lately."""
+    loop_penalty: float = 0.0
+    """Strength of the penalty (DRY) on going on with a sequence that was written before; 0 is off."""
+    loop_tokens: int = 8
+    """Tokens that may repeat before the penalty begins; it grows with every further one."""
+    loop_window: int = 100
+    """Tokens back in which a sequence counts as written before."""
     seed: int = 0
 
 
@@ -130,8 +132,10 @@ class LlamaModel:
             "stream": True,
             "logprobs": 1,  # the only way to get token ids out of the stream
             "temperature": sampling.temperature,
-            "repeat_penalty": sampling.repeat_penalty,
-            "repeat_last_n": sampling.repeat_window,
+            "dry_multiplier": sampling.loop_penalty,
+            "dry_allowed_length": sampling.loop_tokens,
+            "dry_penalty_last_n": sampling.loop_window,
+            "dry_sequence_breakers": ["\n"],
             "seed": sampling.seed,
             "stop": list(stop),
         }

@@ -11,7 +11,8 @@ The session object that goes back shows what is in effect, not what was asked:
     a voice of the stock clients (alloy, marin, …)    the pack's first voice  its name
     noise_reduction, tracing, include, reasoning,     no effect               null, null, [], absent,
     truncation, transcription.model/language/prompt                           "auto", the pack's model
-    G.711 formats, tools, prompt, type transcription  refused with a reason
+    G.711 formats, tools, prompt, idle timeout,
+    type transcription                                refused with a reason
 
 Source: protocol.md, "Session config".
 """
@@ -170,6 +171,10 @@ def _merge_turn_detection(
 ) -> dict[str, Any] | None:
     if update is None:
         return None
+    if update.idle_timeout_ms is not None:
+        raise RemoteProtocolError(
+            errors.UNSUPPORTED, "An idle timeout is not supported.", "session.audio.input.turn_detection.idle_timeout_ms"
+        )
     kind = update.type or (present or {}).get("type")
     if kind is None:
         param = "session.audio.input.turn_detection.type"

@@ -1,1 +1,1 @@
-"""HTTP and WebSocket app: routes, limits, health."""
+"""The HTTP and WebSocket app: routes, limits, health and the page. What a session is, it does not know."""

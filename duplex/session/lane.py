@@ -200,9 +200,8 @@ class Lane:
             self._reported_at = max(self._reported_at, now)
 
     def dry_at(self, now: MonoNs) -> MonoNs:
-        """Return when the listener has nothing left to hear if nothing more is made."""
+        """Return when the listener has nothing left to hear if nothing more is made; past if that is so already."""
         waiting = ns_from_samples(self.waiting)
         if self.webrtc is None:
             return MonoNs(self._player.dry_at(now) + waiting)
-        leaves = max(now, MonoNs(self._reported_at + waiting)) if waiting else now
-        return MonoNs(leaves + ns_from_samples(self.webrtc.estimate().delay))
+        return MonoNs(self._reported_at + waiting + ns_from_samples(self.webrtc.estimate().delay))

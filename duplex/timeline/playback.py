@@ -72,8 +72,10 @@ class WallClockPlayer:
         return Samples(min(self._sent, self._anchor_position + samples_from_ns(now - self._anchor)))
 
     def dry_at(self, now: MonoNs) -> MonoNs:
-        """Return when it has played all that it got."""
-        return MonoNs(now + ns_from_samples(self._sent - self.position(now)))
+        """Return when it has played all that it got (`now` if it never got anything)."""
+        if self._anchor is None:
+            return now
+        return MonoNs(self._anchor + ns_from_samples(self._sent - self._anchor_position))
 
     def flush(self, now: MonoNs) -> None:
         """The client dropped what it had not played."""
