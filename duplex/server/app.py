@@ -1,0 +1,40 @@
+"""The app: every route of the server in one place.
+
+POST /v1/realtime/calls                        WebRTC offer → 201, answer, Location          calls
+POST /v1/realtime/calls/{id}/hangup            end a call                                    calls
+POST /v1/realtime/calls/{id}/accept|…          400: SIP only                                 calls
+GET  /v1/realtime                              WebSocket session                             websocket
+POST /v1/realtime/client_secrets               501: no keys are issued                       here
+GET  /v1/duplex/info                           model, version                                health
+GET  /healthz, /readyz, /metrics                                                             health
+GET  /                                         the page                                      page
+"""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from duplex.config import ServerSettings
+from duplex.server.answers import ApiError
+from duplex.server.calls import Calls
+from duplex.server.health import Health
+from duplex.server.host_contract import SessionHost
+from duplex.server.middleware import make_middleware
+from duplex.server.page import add_page, page_dir
+from duplex.server.websocket import WebSocketRoute
+from duplex.telemetry import Observer
+
+
+def create_app(host: SessionHost, settings: ServerSettings, observer: Observer) -> web.Application:
+    """Return the app over `host`; it owns nothing that has to be closed."""
+    app = web.Application(middlewares=[make_middleware(settings.cors_origins)])
+    Calls(host, settings).add_to(app)
+    WebSocketRoute(host, settings).add_to(app)
+    Health(host, observer).add_to(app)
+    app.router.add_post("/v1/realtime/client_secrets", _client_secrets)
+    add_page(app, page_dir(settings.page_dir))
+    return app
+
+
+async def _client_secrets(request: web.Request) -> web.Response:
+    raise ApiError(501, "unsupported", "This server takes every key, so it issues none: connect without.")

@@ -1,0 +1,151 @@
+"""WebRTC calls: an offer comes as the body or as a form's part, the answer goes back as SDP.
+
+Source: protocol.md, "HTTP"; the openai client sends `application/sdp` without a session object and a form with one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any, Protocol
+
+from aiohttp import BodyPartReader, StreamReader, web
+
+from duplex.config import ServerSettings
+from duplex.media.sdp import OfferError
+from duplex.protocol import RemoteProtocolError, ServerBusy, SessionRejected
+from duplex.protocol.strict_json import read_object
+from duplex.server.answers import ApiError
+from duplex.server.host_contract import SessionHost
+
+_CALL_ID = re.compile(r"rtc_[0-9A-Za-z_-]{1,64}")
+_PARTS_MAX = 8
+
+
+class _Chunks(Protocol):
+    async def __call__(self, size: int, /) -> bytes: ...
+
+
+def check_ready(host: SessionHost) -> None:
+    """Refuse new sessions while the host cannot serve them.
+
+    Raises:
+        ApiError: 503 with the reasons.
+    """
+    if not host.ready:
+        reasons = "; ".join(host.not_ready_reasons) or "starting"
+        raise ApiError(503, "not_ready", f"The server is not ready: {reasons}.", retry_after_s=2)
+
+
+def busy(error: ServerBusy) -> ApiError:
+    """Return the answer to a session for which there is no room."""
+    message = f"Every session is taken. Try again in {error.retry_after_s} s."
+    return ApiError(503, "server_busy", message, retry_after_s=error.retry_after_s)
+
+
+class Calls:
+    """The routes under /v1/realtime/calls.
+
+    Args:
+        host: opens and ends calls.
+        settings: limits.
+    """
+
+    def __init__(self, host: SessionHost, settings: ServerSettings) -> None:
+        self._host = host
+        self._settings = settings
+
+    def add_to(self, app: web.Application) -> None:
+        """Register the routes."""
+        app.router.add_post("/v1/realtime/calls", self._create)
+        app.router.add_post("/v1/realtime/calls/{call_id}/hangup", self._hangup)
+        app.router.add_post("/v1/realtime/calls/{call_id}/{verb:accept|refer|reject}", self._sip_only)
+
+    async def _create(self, request: web.Request) -> web.Response:
+        check_ready(self._host)
+        try:
+            async with asyncio.timeout(self._settings.request_timeout_s):
+                offer, session = await self._read(request)
+        except TimeoutError:
+            raise ApiError(408, "request_timeout", "The offer did not arrive in time.") from None
+        try:
+            call_id, answer = await self._host.open_call(offer, session)
+        except OfferError as error:
+            raise ApiError(error.status, "invalid_offer", error.message, "sdp") from None
+        except SessionRejected as error:
+            raise ApiError(400, error.code, error.message, error.param) from None
+        except ServerBusy as error:
+            raise busy(error) from None
+        headers = {"Location": f"/v1/realtime/calls/{call_id}", "Access-Control-Expose-Headers": "Location"}
+        return web.Response(status=201, text=answer, content_type="application/sdp", headers=headers)
+
+    async def _hangup(self, request: web.Request) -> web.Response:
+        call_id = request.match_info["call_id"]
+        if not _CALL_ID.fullmatch(call_id) or not await self._host.hangup(call_id):
+            raise ApiError(404, "call_not_found", "There is no live call of this id.", "call_id")
+        return web.Response(status=200)
+
+    async def _sip_only(self, request: web.Request) -> web.Response:
+        verb = request.match_info["verb"]
+        raise ApiError(400, "sip_only", f"'{verb}' is for SIP calls, which this server does not take.")
+
+    async def _read(self, request: web.Request) -> tuple[str, dict[str, Any] | None]:
+        if request.content_type == "application/sdp":
+            return _text(await _bounded(_chunks_of(request.content), self._settings.sdp_bytes_max, "sdp"), "sdp"), None
+        if request.content_type != "multipart/form-data":
+            raise ApiError(
+                415, "unsupported_media_type", "Send application/sdp, or multipart/form-data with sdp and session."
+            )
+        try:
+            parts = await self._read_form(request)
+        except ValueError:
+            raise ApiError(400, "invalid_form", "The multipart form cannot be read.") from None
+        if "sdp" not in parts:
+            raise ApiError(400, "missing_required_parameter", "The form has no part 'sdp'.", "sdp")
+        session = parts.get("session")
+        return _text(parts["sdp"], "sdp"), None if session is None else _session(_text(session, "session"))
+
+    async def _read_form(self, request: web.Request) -> dict[str, bytes]:
+        limits = {"sdp": self._settings.sdp_bytes_max, "session": self._settings.session_bytes_max}
+        parts: dict[str, bytes] = {}
+        form = await request.multipart()
+        for _ in range(_PARTS_MAX):
+            part = await form.next()
+            if part is None:
+                return parts
+            if not isinstance(part, BodyPartReader) or part.name not in limits or part.name in parts:
+                raise ApiError(400, "invalid_form", "The form has one part 'sdp' and at most one 'session'.")
+            parts[part.name] = await _bounded(part.read_chunk, limits[part.name], part.name)
+        raise ApiError(400, "invalid_form", "The form has too many parts.")
+
+
+def _chunks_of(body: StreamReader) -> _Chunks:
+    async def read(size: int, /) -> bytes:
+        return await body.read(size)
+
+    return read
+
+
+async def _bounded(read: _Chunks, limit: int, name: str) -> bytes:
+    """Read to the end; more than `limit` bytes are never held."""
+    held = bytearray()
+    while chunk := await read(64 * 1024):
+        held += chunk
+        if len(held) > limit:
+            raise ApiError(413, "too_large", f"'{name}' is larger than {limit} bytes.", name)
+    return bytes(held)
+
+
+def _text(raw: bytes, name: str) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        raise ApiError(400, "invalid_utf8", f"'{name}' is not UTF-8.", name) from None
+
+
+def _session(text: str) -> dict[str, Any]:
+    try:
+        return read_object(text)
+    except RemoteProtocolError as error:
+        message = error.message.replace("The event", "The session object").replace("An event", "A session object")
+        raise ApiError(400, error.code, message, "session") from None

@@ -1,0 +1,83 @@
+"""What the app needs of whoever holds the sessions; `duplex.actor.host` is it, tests have a fake."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from duplex.media.contract import Transport
+from duplex.stages.contract import ModelPack, Progress
+
+
+class EventSink(Protocol):
+    """The part of a session that a WebSocket feeds (see `MediaSink`)."""
+
+    @property
+    def backlog_ms(self) -> int:
+        """Input that has arrived and is not analysed yet."""
+
+    def channel_open(self) -> None:
+        """Events can be sent; called once, before the first `receive`."""
+
+    def receive(self, text: str | bytes) -> None:
+        """Take one client event; bytes when it was no text."""
+
+    def closed(self, reason: str) -> None:
+        """The connection is gone; called once, last. Reasons: client, vanished, server, error."""
+
+
+class SessionHost(Protocol):
+    """All sessions of the process, and the model that they talk to."""
+
+    @property
+    def pack(self) -> ModelPack: ...
+
+    @property
+    def ready(self) -> bool:
+        """Whether a session opened at this moment would be served."""
+
+    @property
+    def not_ready_reasons(self) -> list[str]:
+        """Why not; empty when ready."""
+
+    @property
+    def sessions(self) -> int:
+        """Live sessions."""
+
+    @property
+    def sessions_max(self) -> int: ...
+
+    async def start(self, progress: Progress) -> None:
+        """Load the model and warm everything; `ready` follows.
+
+        Raises:
+            PackError: the model cannot be loaded.
+        Cancel: leaves the host as after `close`.
+        """
+
+    async def open_call(self, offer_sdp: str, session: dict[str, Any] | None) -> tuple[str, str]:
+        """Open a WebRTC session.
+
+        Returns:
+            The call's id (`rtc_…`) and the SDP answer.
+        Raises:
+            OfferError: the offer is wrong; carries the HTTP status.
+            SessionRejected: the session object is wrong.
+            ServerBusy: no room.
+        Cancel: closes what was opened.
+        """
+
+    def open_websocket(self, transport: Transport, session: dict[str, Any] | None) -> EventSink:
+        """Open a session on a WebSocket whose events go to `transport`.
+
+        Raises:
+            SessionRejected, ServerBusy: as `open_call`.
+        """
+
+    async def hangup(self, call_id: str) -> bool:
+        """End a call; False when there is none of that id."""
+
+    async def drain(self) -> None:
+        """Refuse new sessions and wait until those that live have ended. Cancel: at any time."""
+
+    async def close(self) -> None:
+        """End every session and give everything back."""

@@ -1,0 +1,99 @@
+"""Run the server: bind, load, be ready, and end cleanly.
+
+The port is bound before the model is loaded, so that a watcher sees `/readyz` turn from 503 with its reasons to 200.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import structlog
+from aiohttp import web
+
+from duplex.config import ServerSettings
+from duplex.server.app import create_app
+from duplex.server.host_contract import SessionHost
+from duplex.stages.contract import Progress
+from duplex.telemetry import Observer, log_failure, sample_loop_lag
+
+_ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+"""Where a server that listens everywhere is reached from its own machine."""
+
+
+async def serve(
+    host: SessionHost,
+    settings: ServerSettings,
+    observer: Observer,
+    *,
+    progress: Progress,
+    ready: Callable[[str], None],
+) -> None:
+    """Serve until SIGINT or SIGTERM; a second signal ends at once.
+
+    Args:
+        host: not started yet; started and closed here.
+        settings: address and limits.
+        observer: measures of the process.
+        progress: told what is being loaded.
+        ready: told the URL once sessions are served.
+    Raises:
+        OSError: the address cannot be bound.
+        PackError: the model cannot be loaded.
+    Cancel: as a signal: first sessions may end by themselves, a second time they are ended.
+    """
+    loop = asyncio.get_running_loop()
+    task = asyncio.current_task()
+    assert task is not None, "runs in a task"
+    loop.set_exception_handler(_log_lost_exception)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, task.cancel)
+    async with _listening(host, settings, observer) as url:
+        await host.start(progress)
+        ready(url)
+        try:
+            await sample_loop_lag(observer)
+        except asyncio.CancelledError:
+            task.uncancel()
+        await _drain(host, settings.drain_timeout_s)
+
+
+async def _drain(host: SessionHost, timeout_s: float) -> None:
+    structlog.get_logger().info("draining", sessions=host.sessions)
+    try:
+        async with asyncio.timeout(timeout_s):
+            await host.drain()
+    except TimeoutError:
+        structlog.get_logger().warning("drain_timeout", sessions=host.sessions)
+
+
+@asynccontextmanager
+async def _listening(host: SessionHost, settings: ServerSettings, observer: Observer) -> AsyncIterator[str]:
+    """Accept connections; yields the URL."""
+    runner = web.AppRunner(
+        create_app(host, settings, observer), access_log=None, shutdown_timeout=settings.close_timeout_s
+    )
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, settings.host, settings.port).start()
+        yield _url(settings.host, runner.addresses[0][1])
+    finally:
+        await host.close()
+        await runner.cleanup()
+
+
+def _url(host: str, port: int) -> str:
+    shown = _ANY_ADDRESS.get(host, host)
+    return f"http://[{shown}]:{port}" if ":" in shown else f"http://{shown}:{port}"
+
+
+def _log_lost_exception(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log what nobody awaited, without the message, which may hold what a client said."""
+    error = context.get("exception")
+    if isinstance(error, BaseException):
+        log_failure("exception_lost", error)
+    else:
+        structlog.get_logger().error("event_loop_error")

@@ -1,0 +1,166 @@
+"""WebSocket sessions: the upgrade, the reading side, and how each way of ending is told."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import structlog
+from aiohttp import WSMsgType, web
+
+from duplex.config import ServerSettings
+from duplex.protocol import ServerBusy, SessionRejected
+from duplex.server.answers import ApiError
+from duplex.server.calls import busy, check_ready
+from duplex.server.host_contract import EventSink, SessionHost
+from duplex.server.transport import WebSocketTransport
+from duplex.telemetry import log_failure
+
+_SUBPROTOCOL: Final = "realtime"
+"""The only one that is ever selected: the others that browsers offer carry keys."""
+_YIELD_EVERY: Final = 16
+"""Events of one client taken in a row before others get their turn."""
+_LOOK_AGAIN_S: Final = 0.02
+"""Between looks at a session that is behind its input."""
+
+
+class WebSocketRoute:
+    """GET /v1/realtime.
+
+    Args:
+        host: opens the sessions.
+        settings: limits and times.
+    """
+
+    def __init__(self, host: SessionHost, settings: ServerSettings) -> None:
+        self._host = host
+        self._settings = settings
+
+    def add_to(self, app: web.Application) -> None:
+        """Register the route."""
+        app.router.add_get("/v1/realtime", self._serve)
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        # Text frames are taken as bytes: text that is not UTF-8 gets an error event instead of a closed connection.
+        socket = web.WebSocketResponse(
+            protocols=(_SUBPROTOCOL,),
+            max_msg_size=self._settings.event_bytes_max,
+            timeout=self._settings.close_timeout_s,
+            autoping=False,
+            compress=False,
+            decode_text=False,
+        )
+        if not socket.can_prepare(request):
+            raise ApiError(
+                426, "upgrade_required", "This is a WebSocket route; WebRTC offers go to /v1/realtime/calls."
+            )
+        if "call_id" in request.query:
+            raise ApiError(400, "unsupported", "A side channel onto a call is not supported.", "call_id")
+        transport = WebSocketTransport(
+            outbox_bytes_max=self._settings.outbox_bytes_max, close_timeout_s=self._settings.close_timeout_s
+        )
+        session = self._open(transport)
+        reason = "error"
+        try:
+            await socket.prepare(request)
+            reason = await self._converse(request, socket, transport, session)
+        finally:
+            transport.detach()
+            session.closed(reason)
+            structlog.get_logger().info("websocket_closed", reason=reason, code=socket.close_code)
+        return socket
+
+    def _open(self, transport: WebSocketTransport) -> EventSink:
+        check_ready(self._host)
+        try:
+            return self._host.open_websocket(transport, None)
+        except ServerBusy as error:
+            raise busy(error) from None
+        except SessionRejected as error:
+            raise ApiError(400, error.code, error.message, error.param) from None
+
+    async def _converse(
+        self,
+        request: web.Request,
+        socket: web.WebSocketResponse[bool],
+        transport: WebSocketTransport,
+        session: EventSink,
+    ) -> str:
+        """Run both directions until one ends, and return the reason."""
+
+        def abort() -> None:
+            if request.transport is not None:
+                request.transport.abort()
+
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(transport.write_to(socket, abort))
+            try:
+                session.channel_open()
+                reason = await self._read(socket, transport, session)
+            except Exception as error:  # noqa: BLE001 - the session's root: it ends here, and nothing else does
+                log_failure("session_failed", error)
+                reason = "error"
+            reason = transport.close_reason or reason
+            if reason == "vanished":
+                abort()
+            await transport.close(reason)
+        return reason
+
+    async def _read(
+        self, socket: web.WebSocketResponse[bool], transport: WebSocketTransport, session: EventSink
+    ) -> str:
+        """Hand events to the session until the socket ends; a client that answers no ping has vanished."""
+        ping_s = self._settings.websocket_ping_s
+        pinged = False
+        taken = 0
+        while True:
+            await self._until_heard(session, transport)
+            try:
+                message = await socket.receive(timeout=ping_s / 2 if pinged else ping_s)
+            except TimeoutError:
+                if pinged or not await _ping(socket, ping_s / 2):
+                    return "vanished"
+                pinged = True
+                continue
+            pinged = False
+            match message.type:
+                case WSMsgType.TEXT:
+                    session.receive(_text(message.data))
+                case WSMsgType.BINARY:
+                    session.receive(bytes(message.data))
+                case WSMsgType.PING:
+                    await socket.pong(message.data)
+                case WSMsgType.PONG:
+                    pass
+                case WSMsgType.ERROR:
+                    return "error"
+                case _:
+                    return "client"
+            taken += 1
+            if taken % _YIELD_EVERY == 0:
+                await asyncio.sleep(0)
+
+    async def _until_heard(self, session: EventSink, transport: WebSocketTransport) -> None:
+        """Leave the socket unread while the session is behind: its flow control then holds the client back."""
+        while (  # noqa: ASYNC110 - the backlog is looked at only here, and only while a client runs ahead
+            session.backlog_ms > self._settings.backlog_ms_max and transport.close_reason is None
+        ):
+            await asyncio.sleep(_LOOK_AGAIN_S)
+
+
+async def _ping(socket: web.WebSocketResponse[bool], timeout_s: float) -> bool:
+    """Send a ping; False when the connection does not take it."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            await socket.ping()
+    except (TimeoutError, ConnectionError):
+        return False
+    return True
+
+
+def _text(raw: bytes) -> str | bytes:
+    """Return a text frame's text; what is not UTF-8 stays bytes, which the protocol layer refuses by name."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw

@@ -1,0 +1,132 @@
+"""The measures of DESIGN.md §6 as Prometheus metrics.
+
+`MEASURES` is the list; a name that is not in it raises, so that a misspelt measure fails its first test. No label names a
+session or a tenant. `observed` says where it was seen: `sent`, `heard` (our estimate) or `client` (its own report).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import prometheus_client
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+_TURN = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)
+_FAST = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.04, 0.06, 0.1, 0.2, 0.5, 1.0, 5.0)
+_LEAD = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """One line of DESIGN.md §6."""
+
+    kind: Literal["histogram", "counter", "gauge"]
+    help: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = _TURN
+    """Upper bounds in seconds; histograms only."""
+    preset: tuple[str, ...] = ()
+    """Values of the one label that are shown as 0 before they happen."""
+
+
+def _histogram(text: str, *labels: str, buckets: tuple[float, ...] = _TURN) -> Measure:
+    return Measure(kind="histogram", help=text, labels=labels, buckets=buckets)
+
+
+def _counter(text: str, *labels: str, preset: tuple[str, ...] = ()) -> Measure:
+    return Measure(kind="counter", help=text, labels=labels, preset=preset)
+
+
+_WHERE = ("sent", "heard", "client")
+MEASURES: Final[dict[str, Measure]] = {
+    "duplex_ttfas_seconds": _histogram("End of the user's speech to the first audible sample", "observed"),
+    "duplex_endpointing_seconds": _histogram("End of the user's speech to the decision that the turn has ended"),
+    "duplex_stage_queue_seconds": _histogram("Wait of a job in a stage's queue", "stage", buckets=_FAST),
+    "duplex_stage_compute_seconds": _histogram("One step of a stage, or an engine's whole job", "stage", buckets=_FAST),
+    "duplex_transfer_seconds": _histogram("Hand-over between stages", buckets=_FAST),
+    "duplex_server_overhead_seconds": _histogram(
+        "Deciding packet received to first submit, plus first vocoder sample to packet sent", buckets=_FAST
+    ),
+    "duplex_underruns_total": _counter("Gaps inside a reply", "observed", preset=_WHERE),
+    "duplex_underrun_seconds_total": _counter("Length of the gaps inside replies", "observed", preset=_WHERE),
+    "duplex_barge_in_seconds": _histogram("Parts of an interruption: detect, confirm, egress", "part"),
+    "duplex_barge_in_total": _counter("Onsets of the user's voice over a reply", "outcome"),
+    "duplex_stale_packets_total": _counter("Packets of an older epoch that left after a cut; stays 0"),
+    "duplex_unheard_audio_seconds_total": _counter("Audio generated and never heard"),
+    "duplex_unheard_tokens_total": _counter("Tokens generated and never heard"),
+    "duplex_speculation_total": _counter("Replies begun before the turn had ended", "outcome"),
+    "duplex_lead_seconds": _histogram("How far ahead of the listener a reply is", buckets=_LEAD),
+    "duplex_playback_error_seconds": _histogram("Error bound of the playback front", buckets=_FAST),
+    "duplex_sessions": Measure(kind="gauge", help="Live sessions"),
+    "duplex_admission_total": _counter("Sessions asked for", "decision", "reason"),
+    "duplex_event_loop_lag_seconds": _histogram("How late the event loop wakes", buckets=_FAST),
+    "duplex_send_lateness_seconds": _histogram("How late a packet leaves after its time", buckets=_FAST),
+}
+"""Every measure by its full name."""
+
+
+class Observer:
+    """One process's measures, on a registry of its own."""
+
+    content_type: Final = CONTENT_TYPE_LATEST
+    """Of what `render` returns."""
+
+    def __init__(self) -> None:
+        # The client library adds a `_created` series to each metric unless it is told not to, and only globally.
+        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
+        self._registry = CollectorRegistry()
+        self._metrics = {name: self._register(name, measure) for name, measure in MEASURES.items()}
+        ProcessCollector(registry=self._registry)
+
+    def _register(self, name: str, measure: Measure) -> Histogram | Counter | Gauge:
+        match measure.kind:
+            case "histogram":
+                return Histogram(name, measure.help, measure.labels, buckets=measure.buckets, registry=self._registry)
+            case "gauge":
+                return Gauge(name, measure.help, measure.labels, registry=self._registry)
+            case "counter":
+                counter = Counter(name.removesuffix("_total"), measure.help, measure.labels, registry=self._registry)
+                for value in measure.preset:
+                    counter.labels(value)
+                return counter
+
+    def record(self, name: str, value: float, labels: Mapping[str, str]) -> None:
+        """Take one measure: a histogram observes `value`, a counter grows by it, a gauge is set to it.
+
+        Args:
+            name: a key of `MEASURES`.
+            value: in base units (seconds, counts).
+            labels: exactly the measure's labels.
+        Raises:
+            KeyError: there is no such measure.
+            ValueError: other labels than the measure's, or a counter that would fall.
+        """
+        metric = self._metrics[name]
+        if labels or MEASURES[name].labels:
+            metric = metric.labels(**labels)
+        if isinstance(metric, Histogram):
+            metric.observe(value)
+        elif isinstance(metric, Counter):
+            metric.inc(value)
+        else:
+            metric.set(value)
+
+    def observe(self, name: str, value: float, **labels: str) -> None:
+        """`record`, with labels as keywords."""
+        self.record(name, value, labels)
+
+    def count(self, name: str, **labels: str) -> None:
+        """Let a counter grow by one."""
+        self.record(name, 1, labels)
+
+    def value(self, name: str, **labels: str) -> float:
+        """Return a counter's or a gauge's value, or the number of a histogram's observations."""
+        sample = name if MEASURES[name].kind != "histogram" else f"{name}_count"
+        return self._registry.get_sample_value(sample, labels) or 0.0
+
+    def render(self) -> bytes:
+        """Return all measures in Prometheus's text format."""
+        return generate_latest(self._registry)
