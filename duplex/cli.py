@@ -1,0 +1,230 @@
+"""The `duplex` command."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import uvloop
+from rich.console import Console
+
+import duplex
+from duplex.actor.host import SessionHost
+from duplex.config import ConfigError, Settings, load
+from duplex.server.serve import serve
+from duplex.stages.contract import ModelPack, PackError
+from duplex.talk import Talk, TalkError, TalkOptions, read_recording, talk_to, write_recording
+from duplex.telemetry import Observer, configure_logging
+
+FAILED = 1
+USAGE = 2
+_PACKS = "duplex.models"
+_SERVE = """\
+Serve live spoken conversations over WebRTC and WebSocket, with a page to try them.
+
+Settings come from flags, then the environment (DUPLEX_SERVER__PORT=9000), then the file of --config (TOML), then the
+defaults; docs/configuration.md lists all of them. Prints `ready URL` on standard output once it serves."""
+_TALK = """\
+Speak an audio file to a running server over WebRTC at real time, and hear the answer.
+
+Prints both transcripts and the latency: the server's own split, and the time from the end of the speech in the file to
+the first audible sample at this client."""
+
+
+class _UsageError(Exception):
+    """A flag's value is wrong."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command.
+
+    Returns:
+        Exit status: 0 done, 1 failed, 2 wrong usage or configuration.
+    """
+    options = _parser().parse_args(argv)
+    run: Callable[[argparse.Namespace], int] = options.run
+    try:
+        return run(options)
+    except (ConfigError, _UsageError) as error:
+        _complain(str(error))
+        return USAGE
+    except (PackError, TalkError, OSError) as error:
+        _complain(str(error))
+        return FAILED
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        return FAILED
+
+
+def _complain(message: str) -> None:
+    print(f"duplex: {message}", file=sys.stderr)
+
+
+def _parser() -> argparse.ArgumentParser:
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(prog="duplex", description=duplex.__doc__)
+    parser.add_argument("--version", action="version", version=f"duplex {duplex.__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    command = commands.add_parser("serve", help="run the server", description=_SERVE, formatter_class=raw)
+    command.add_argument("--host", help="address to bind (default 127.0.0.1)")
+    command.add_argument("--port", type=int, help="TCP port (default 8080); 0 takes a free one")
+    command.add_argument("--model", metavar="PACK", help="model pack (default local)")
+    command.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML")
+    command.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="SECTION.KEY=VALUE",
+        dest="assignments",
+        help="one setting, e.g. barge_in.on_onset=hold; VALUE is JSON or plain text; may be repeated",
+    )
+    command.set_defaults(run=_run_serve)
+    command = commands.add_parser("talk", help="speak a file to a server", description=_TALK, formatter_class=raw)
+    command.add_argument("recording", type=Path, metavar="FILE.wav", help="what to say; any common audio format")
+    command.add_argument("--url", default="http://127.0.0.1:8080", help="the server (default %(default)s)")
+    command.add_argument("--out", type=Path, metavar="ANSWER.wav", help="write what was heard, on the file's timeline")
+    command.add_argument("--json", action="store_true", help="print one JSON object instead of lines")
+    command.add_argument(
+        "--speech-end", type=float, metavar="SECONDS", help="where the speech in the file ends (default: its energy)"
+    )
+    command.add_argument(
+        "--timeout", type=float, default=60.0, metavar="SECONDS", help="longest wait for the answer (default 60)"
+    )
+    command.set_defaults(run=_run_talk)
+    return parser
+
+
+# serve. -------------------------------------------------------------------------------------------------------------
+
+
+def _run_serve(options: argparse.Namespace) -> int:
+    settings = load(options.config, **_flags(options))
+    configure_logging(settings.log_level)
+    observer = Observer()
+    with _progress() as tell:
+        tell(f"model pack {settings.model.pack}")
+        pack = load_pack(settings)
+        host = SessionHost(settings, pack, observer.record)
+
+        def ready(url: str) -> None:
+            tell("")
+            print(f"ready {url}", flush=True)
+
+        uvloop.run(serve(host, settings.server, observer, progress=tell, ready=ready))
+    return 0
+
+
+def _flags(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the flags as nested settings.
+
+    Raises:
+        _UsageError: an assignment is not SECTION.KEY=VALUE.
+    """
+    flags: dict[str, Any] = {}
+    for assignment in options.assignments:
+        path, equals, value = assignment.partition("=")
+        if not equals or not all(path.split(".")):
+            raise _UsageError(f"--set takes SECTION.KEY=VALUE, not: {assignment}")
+        _assign(flags, path.split("."), _value(value))
+    named = {"server.host": options.host, "server.port": options.port, "model.pack": options.model}
+    for path, value in named.items():
+        if value is not None:
+            _assign(flags, path.split("."), value)
+    return flags
+
+
+def _assign(tree: dict[str, Any], path: list[str], value: Any) -> None:
+    for name in path[:-1]:
+        tree = tree.setdefault(name, {})
+        if not isinstance(tree, dict):
+            raise _UsageError(f"--set {'.'.join(path)}: {name} has a value already")
+    tree[path[-1]] = value
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def load_pack(settings: Settings) -> ModelPack:
+    """Make the configured model pack; nothing is loaded yet.
+
+    Raises:
+        ConfigError: there is no such pack.
+        PackError: one of its options or of its packages is wrong.
+    """
+    name = settings.model.pack
+    found = entry_points(group=_PACKS)
+    if name not in found.names:
+        raise ConfigError(f"no model pack '{name}'; installed: {', '.join(sorted(found.names)) or 'none'}")
+    try:
+        create = found[name].load()
+    except ImportError as error:
+        raise PackError(f"model pack '{name}' needs a package that is not installed: {error}") from error
+    threads = settings.threads or os.cpu_count() or 1
+    pack: ModelPack = create(dict(settings.model.options), threads)
+    return pack
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """Show what is being done on standard error: one moving line on a terminal, plain lines elsewhere."""
+    console = Console(stderr=True, highlight=False)
+    if not console.is_terminal:
+        yield lambda line: console.print(f"loading: {line}", markup=False) if line else None
+        return
+    status = console.status("starting")
+    status.start()
+
+    def tell(line: str) -> None:
+        if line:
+            status.update(f"loading: {line}")
+        else:
+            status.stop()
+
+    try:
+        yield tell
+    finally:
+        status.stop()
+
+
+# talk. --------------------------------------------------------------------------------------------------------------
+
+
+def _run_talk(options: argparse.Namespace) -> int:
+    asked = TalkOptions(
+        recording=read_recording(options.recording),
+        url=options.url,
+        speech_end_s=options.speech_end,
+        timeout_s=options.timeout,
+    )
+    silent: Callable[[str], None] = lambda line: None  # noqa: E731
+    talk = asyncio.run(talk_to(asked, silent if options.json else print))
+    if options.out is not None:
+        write_recording(options.out, talk.heard)
+    print(talk.to_json() if options.json else _summary(talk))
+    return 0 if talk.status == "completed" else FAILED
+
+
+def _summary(talk: Talk) -> str:
+    lines = [f"answer: {talk.answer.strip()}", f"status: {talk.status}"]
+    lines += [f"error:  {error}" for error in talk.errors]
+    heard = "nothing was heard" if talk.ttfas_heard_s is None else f"{talk.ttfas_heard_s * 1000:.0f} ms"
+    lines.append(f"time to first audio, heard here, from the end of speech at {talk.speech_end_s:.2f} s: {heard}")
+    if talk.split:
+        parts = ", ".join(f"{name} {seconds * 1000:.0f}" for name, seconds in talk.split.items())
+        lines.append(f"the server's split from its own end of speech, ms: {parts}")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
