@@ -166,7 +166,7 @@ function render(): void {
   empty.hidden = state.captions.length > 0;
   captions.show(state, now);
   notice.show(state.problem, info?.sessionsMax ?? null, now);
-  const ticks = state.playingId !== null || state.problem?.kind === "full";
+  const ticks = state.playingId !== null || (state.problem !== null && "retryAt" in state.problem);
   if (!ticks) {
     clearInterval(ticker);
     ticker = undefined;

@@ -24,7 +24,7 @@ export class Notice {
       setText(this.#text, words.text);
       this.#element.dataset["kind"] = problem.kind;
       if (problem !== this.#shown) this.#offer(problem, words.actions);
-      const waiting = problem.kind === "full" && problem.retryAt > now;
+      const waiting = "retryAt" in problem && problem.retryAt > now;
       for (const button of this.#actions.querySelectorAll("button")) button.disabled = waiting;
     }
     this.#shown = problem;

@@ -56,7 +56,17 @@ export function problemWords(problem: Problem, sessionsMax: number | null, now: 
     case "microphone":
       return { ...MICROPHONE[problem.cause], actions: ["retry", "text"] };
     case "full":
-      return { title: "Every place is taken", text: fullText(sessionsMax, problem.retryAt - now), actions: ["retry"] };
+      return {
+        title: "Every place is taken",
+        text: `${holdsText(sessionsMax)} ${retryText(problem.retryAt - now)}`,
+        actions: ["retry"],
+      };
+    case "starting":
+      return {
+        title: "The server is not ready",
+        text: `It may still be loading its model. ${retryText(problem.retryAt - now)}`,
+        actions: ["retry"],
+      };
     case "unreachable":
       return {
         title: "The server does not answer",
@@ -121,13 +131,14 @@ const MICROPHONE = {
   stopped: { title: "The microphone has stopped", text: "Your device ended the recording. Try again to speak on." },
 } as const;
 
-function fullText(sessionsMax: number | null, waitMs: number): string {
-  const holds =
-    sessionsMax === null
-      ? "The server is busy."
-      : `The server holds ${sessionsMax} ${sessionsMax === 1 ? "conversation" : "conversations"} at a time.`;
+function holdsText(sessionsMax: number | null): string {
+  if (sessionsMax === null) return "The server is busy.";
+  return `The server holds ${sessionsMax} ${sessionsMax === 1 ? "conversation" : "conversations"} at a time.`;
+}
+
+function retryText(waitMs: number): string {
   const waitS = Math.ceil(waitMs / 1000);
-  return waitS > 0 ? `${holds} Try again in ${waitS} s.` : `${holds} You can try again.`;
+  return waitS > 0 ? `Try again in ${waitS} s.` : "You can try again.";
 }
 
 /** The message as a sentence of its own. */

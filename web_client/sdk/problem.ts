@@ -3,6 +3,8 @@ export type Problem =
   | { readonly kind: "microphone"; readonly cause: MicrophoneCause }
   /** Every place is taken; `retryAt` (milliseconds of `Date.now()`) is when the server asks to be tried again. */
   | { readonly kind: "full"; readonly retryAt: number }
+  /** The server is up and not ready yet; `retryAt` as above. */
+  | { readonly kind: "starting"; readonly retryAt: number }
   /** No answer from the server at all. */
   | { readonly kind: "unreachable" }
   /** The server answered, and refused. */

@@ -167,23 +167,24 @@ export class WebRtcTransport implements Transport {
 
 /** The problem that a refusing answer states. */
 async function refusal(response: Response): Promise<ConnectError> {
+  const { code, message } = statedError(await response.text());
   if (response.status === 503 || response.status === 429) {
     const asked = Number.parseInt(response.headers.get("Retry-After") ?? "", 10);
     const waitS = Number.isFinite(asked) && asked >= 0 ? asked : RETRY_AFTER_S;
-    return new ConnectError({ kind: "full", retryAt: Date.now() + waitS * 1000 });
+    const kind = code === "not_ready" ? "starting" : "full";
+    return new ConnectError({ kind, retryAt: Date.now() + waitS * 1000 });
   }
-  return new ConnectError({
-    kind: "refused",
-    status: response.status,
-    message: errorMessage(await response.text()) ?? response.statusText,
-  });
+  return new ConnectError({ kind: "refused", status: response.status, message: message || response.statusText });
 }
 
-function errorMessage(body: string): string | null {
+/** Code and message of an error answer; empty where it states none. */
+function statedError(body: string): { readonly code: string; readonly message: string } {
   try {
-    const parsed = JSON.parse(body) as { error?: { message?: unknown } | null } | null;
-    return typeof parsed?.error?.message === "string" ? parsed.error.message : null;
+    const stated = JSON.parse(body) as { error?: { code?: unknown; message?: unknown } | null } | null;
+    const { code, message } = stated?.error ?? {};
+    return { code: typeof code === "string" ? code : "", message: typeof message === "string" ? message : "" };
   } catch {
-    return body.length > 0 && body.length < 200 && !body.startsWith("<") ? body : null;
+    // A proxy's own page, or nothing.
+    return { code: "", message: "" };
   }
 }

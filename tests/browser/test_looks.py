@@ -1,0 +1,77 @@
+"""What the page looks like: pictures for the eye under test-results/, and that it fits and does not move."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from browser_harness import ROOT, Open, Serve
+from microphone_wav import write
+
+pytestmark = pytest.mark.browser
+
+PICTURES = ROOT / "test-results" / "page"
+SIZES = {"desktop": (1280, 800), "phone": (390, 844)}
+SCRIPT = [
+    "The capital of Italy is Rome. It lies on the Tiber, and about three million people live there.",
+    "It covers five hundred square miles. Most of it is parks and farmland.",
+]
+OVERFLOW = "document.documentElement.scrollWidth > innerWidth || document.documentElement.scrollHeight > innerHeight"
+PLACES = (
+    "JSON.stringify(['talk', 'mute', 'stop', 'text', 'state'].map((id) => {"
+    " const {left, top, width, height} = document.querySelector(`[data-testid=${id}]`).getBoundingClientRect();"
+    " return id === 'state' ? [top, height] : [left, top, width, height]; }))"
+)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", list(SIZES))
+def test_pictures(serve: Serve, visit: Open, tmp_path: Path, size: str, scheme: Literal["light", "dark"]) -> None:
+    server = serve(script=SCRIPT, transcripts=["What is the capital of Italy?"], first_token_s=0.15)
+    width, height = SIZES[size]
+    seen = visit(
+        server,
+        microphone=write(tmp_path / "question.wav", 1.0, "s00", 30.0),
+        viewport={"width": width, "height": height},
+        color_scheme=scheme,
+        device_scale_factor=2 if size == "phone" else 1,
+        has_touch=size == "phone",
+    )
+    page = seen.page
+    pictures = 0
+
+    def picture(name: str) -> None:
+        nonlocal pictures
+        pictures += 1
+        page.screenshot(path=PICTURES / f"{size}-{scheme}-{pictures}-{name}.png")
+        assert not page.evaluate(OVERFLOW), f"{name}: the page fits its window"
+
+    seen.until("document.querySelector('[data-testid=model-notice]').textContent !== ''")
+    places = page.evaluate(PLACES)
+    picture("idle")
+    page.get_by_test_id("talk").click()
+    seen.until("duplexDebug.state().userSpeaking")
+    page.wait_for_timeout(600)
+    picture("listening")
+    seen.phase("speaking")
+    page.wait_for_timeout(3_000)
+    assert page.evaluate(PLACES) == places, "nothing moves when the conversation goes on"
+    picture("speaking")
+    page.get_by_test_id("stop").click()
+    seen.phase("interrupted")
+    page.wait_for_timeout(300)
+    picture("interrupted")
+    page.get_by_test_id("text").fill("And how large is it?")
+    page.get_by_test_id("send").click()
+    seen.phase("speaking")
+    page.wait_for_timeout(1_500)
+    page.get_by_test_id("ttfas").first.click()
+    page.wait_for_timeout(300)
+    picture("split")
+    page.keyboard.press("Escape")
+    server.process.terminate()
+    page.get_by_test_id("notice").wait_for(timeout=40_000)
+    page.wait_for_timeout(400)
+    picture("lost")
+    assert page.evaluate(PLACES) == places, "notices move nothing"
