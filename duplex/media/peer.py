@@ -1,0 +1,213 @@
+"""One WebRTC client: aiortc's signalling, ICE, DTLS and data channel, our audio and video, one `MediaSink`.
+
+    answer ──► (ICE, DTLS) ──► connected ──► … ──► closed(reason)          channel_open at any time in between
+        └── connect_timeout ───────────────────────┘
+
+All callbacks run on the loop; an error in one ends this peer alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import ParamSpec
+
+import structlog
+from aiortc import RTCPeerConnection, RTCSessionDescription
+
+from duplex.media import rtc, sdp
+from duplex.media.candidates import host_addresses, is_loopback
+from duplex.media.channel import EventsChannel
+from duplex.media.contract import MediaSink
+from duplex.media.packets import PacketPath, PeerStats
+from duplex.media.plane import MediaPlane
+from duplex.units import MonoNs, ns_from_seconds
+
+_WATCH_S = 0.25
+_CONSENT_S_MAX = 2.0
+_CONSENT_EXPIRES = ns_from_seconds(30)
+"""RFC 7675 §5.1: without consent for this long nothing may be sent, whatever arrives."""
+_ANSWER_S_MAX = 5.0
+_TEARDOWN_S_MAX = 3.0
+_log = structlog.get_logger(__name__)
+_P = ParamSpec("_P")
+
+
+class WebRtcPeer:
+    """A client over WebRTC; implements `Transport`.
+
+    Args:
+        sink: the session; told nothing before `answer` has returned an answer, and `closed` once, last.
+        plane: shared by the process; its settings apply.
+    """
+
+    def __init__(self, sink: MediaSink, plane: MediaPlane) -> None:
+        self._sink = sink
+        self._plane = plane
+        self._ticker = plane.ticker
+        self._loop = asyncio.get_running_loop()
+        self._pc: RTCPeerConnection | None = None
+        self._channel: EventsChannel | None = None
+        self._link: rtc.Link | None = None
+        self._offer: sdp.Offer | None = None
+        self._packets: PacketPath | None = None
+        self._receive: Callable[[bytes], None] | None = None
+        self._watch: asyncio.TimerHandle | None = None
+        self._teardown_task: asyncio.Task[None] | None = None
+        self._started = self._consent = MonoNs(0)
+        self._reason: str | None = None
+
+    async def answer(self, offer_sdp: str) -> str:
+        """Take a client's offer and return the answer; once per peer.
+
+        Raises:
+            sdp.OfferError: the offer is refused; nothing is left of it and the sink hears nothing.
+        Cancel: gives everything back.
+        """
+        if self._pc is not None:
+            raise sdp.OfferError(409, "renegotiation is not supported: begin a new session")
+        server = self._plane.server
+        offer = sdp.read(
+            offer_sdp,
+            bytes_max=server.sdp_bytes_max,
+            candidates_max=server.candidates_max,
+            loopback=is_loopback(server.host),
+        )
+        self._pc = rtc.connection(self._plane.certificate())
+        try:
+            async with asyncio.timeout(_ANSWER_S_MAX):
+                link = await self._negotiate(self._pc, offer)
+        except BaseException as error:
+            await self._pc.close()
+            if isinstance(error, Exception):
+                _log.warning("offer_unusable", error=type(error).__name__)
+                raise sdp.OfferError(400, "the offer cannot be used") from error
+            raise
+        self._link, self._offer = link, offer
+        link.tap(self._on_datagram)
+        self._started = self._ticker.now()
+        self._watch = self._loop.call_later(_WATCH_S, self._look)
+        return sdp.finish(self._pc.localDescription.sdp, offer)
+
+    async def _negotiate(self, pc: RTCPeerConnection, offer: sdp.Offer) -> rtc.Link:
+        server = self._plane.server
+        await pc.setRemoteDescription(RTCSessionDescription(sdp=offer.sdp, type="offer"))
+        link = rtc.Link(pc, host_addresses(server.host))
+        link.keep_consent(min(_CONSENT_S_MAX, server.vanish_timeout_s / 4), self._consent_given)
+        pc.on("connectionstatechange", self._guarded(self._state_changed))
+        if offer.channel:
+            self._channel = EventsChannel(
+                pc,
+                outbox_bytes_max=server.outbox_bytes_max,
+                on_open=self._guarded(self._sink.channel_open),
+                on_message=self._guarded(self._sink.receive),
+                on_overflow=lambda: self._end("error"),
+            )
+        await pc.setLocalDescription(await pc.createAnswer())
+        return link
+
+    # Transport. -------------------------------------------------------------------------------------------------
+
+    def send(self, event: str) -> None:
+        """Queue one server event; see `Transport`. Without a data channel it goes nowhere."""
+        if self._channel is not None and self._reason is None:
+            self._channel.send(event)
+
+    async def close(self, reason: str) -> None:
+        """End the connection; see `Transport`. Cancel: the teardown goes on."""
+        self._end(reason)
+        if self._teardown_task is not None:
+            await asyncio.shield(self._teardown_task)
+
+    def stats(self) -> PeerStats | None:
+        """Return the counts, or None before media flowed."""
+        return self._packets.stats() if self._packets is not None else None
+
+    # What happens to it. ----------------------------------------------------------------------------------------
+
+    def _state_changed(self) -> None:
+        assert self._pc is not None
+        state = self._pc.connectionState
+        if state == "connected" and self._packets is None:
+            self._connect()
+        elif state == "failed":
+            self._end("error" if self._packets is None else "vanished")
+        elif state == "closed":
+            self._end("client")
+
+    def _connect(self) -> None:
+        if self._reason is not None:
+            return
+        assert self._link is not None and self._offer is not None
+        self._consent = self._ticker.now()
+        self._packets = PacketPath(
+            sink=self._sink,
+            plane=self._plane,
+            link=self._link,
+            offer=self._offer,
+            now=self._consent,
+            failed=lambda: self._end("error"),
+        )
+        self._receive = self._guarded(self._packets.receive)
+        self._sink.connected()
+
+    def _on_datagram(self, data: bytes) -> None:
+        if self._receive is not None:
+            self._receive(data)
+
+    def _consent_given(self) -> None:
+        self._consent = self._ticker.now()
+
+    def _look(self) -> None:
+        """Close a peer that never connected, vanished or floods; look again shortly."""
+        assert self._link is not None
+        server, now = self._plane.server, self._ticker.now()
+        vanish = ns_from_seconds(server.vanish_timeout_s)
+        if self._packets is None:
+            if now - self._started >= ns_from_seconds(server.connect_timeout_s):
+                self._end("connect_timeout")
+        elif now - max(self._packets.heard_at, self._consent) >= vanish or now - self._consent >= max(
+            _CONSENT_EXPIRES, vanish
+        ):
+            self._end("vanished")
+        elif self._link.overrun():
+            self._end("error")
+        if self._reason is None:
+            self._watch = self._loop.call_later(_WATCH_S, self._look)
+
+    def _guarded(self, call: Callable[_P, None]) -> Callable[_P, None]:
+        """Wrap a callback of a library: an error in it is logged and ends this peer, not the library's task."""
+
+        def guarded(*args: _P.args, **kwargs: _P.kwargs) -> None:
+            if self._reason is not None:
+                return
+            try:
+                call(*args, **kwargs)
+            except Exception:  # noqa: BLE001 - the root of what a library calls
+                _log.exception("peer_failed")
+                self._end("error")
+
+        return guarded
+
+    def _end(self, reason: str) -> None:
+        if self._reason is not None or self._link is None:
+            return
+        self._reason = reason
+        if self._watch is not None:
+            self._watch.cancel()
+        if self._channel is not None:
+            self._channel.close()
+        if self._packets is not None:
+            self._packets.stop()
+        self._teardown_task = asyncio.ensure_future(self._teardown(reason))
+
+    async def _teardown(self, reason: str) -> None:
+        assert self._pc is not None and self._link is not None
+        try:
+            async with asyncio.timeout(_TEARDOWN_S_MAX):
+                await self._pc.close()
+        except Exception:  # noqa: BLE001 - whatever fails here, the sockets go and the session is told
+            _log.exception("teardown_failed")
+            self._link.abort()
+        finally:
+            self._sink.closed(reason)
