@@ -30,7 +30,7 @@ class LocalOptions(BaseModel):
     reply_tokens_max: int = Field(120, ge=8, le=1024)
     """Longest reply, when the session does not say."""
     temperature: float = Field(0.0, ge=0.0, le=2.0)
-    repeat_penalty: float = Field(1.0, ge=1.0, le=2.0)
+    """0 takes the most probable token: the best choice for a model this small."""
     system_prompt: str = Field(SYSTEM_PROMPT, max_length=4000)
     noise_scale: float = Field(0.667, ge=0.0, le=1.0)
     """How much the voice's timbre varies."""

