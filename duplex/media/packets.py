@@ -10,14 +10,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from duplex.config import MediaSettings
 from duplex.media import rtcp, rtp
 from duplex.media.audio_path import AudioIn, AudioOut
 from duplex.media.contract import MediaSink, ReceiverReport
 from duplex.media.jitter import JitterStats
-from duplex.media.plane import MediaPlane
 from duplex.media.rtc import Link, SrtpError
 from duplex.media.sdp import Offer
+from duplex.media.ticker import Ticker
 from duplex.media.video import VideoIn, VideoStats
+from duplex.media.warm import video_executor
 from duplex.units import MonoNs, WallNs, ns_from_ms, seconds_from_ns
 
 _VIDEO_CLOCK = 90_000
@@ -50,14 +52,15 @@ class PacketPath:
         self,
         *,
         sink: MediaSink,
-        plane: MediaPlane,
+        ticker: Ticker,
+        settings: MediaSettings,
         link: Link,
         offer: Offer,
         now: MonoNs,
         failed: Callable[[], None],
     ) -> None:
         self._sink = sink
-        self._ticker = plane.ticker
+        self._ticker = ticker
         self._link = link
         self._audio = offer.audio
         self._video_type = offer.video.payload_type if offer.video is not None else None
@@ -65,24 +68,24 @@ class PacketPath:
         self._unprotect, self._protect = link.srtp()
         self._sent = rtcp.SentStream(ssrc=link.ssrc, cname=secrets.token_hex(8))
         self._received: dict[int, rtcp.ReceivedStream] = {}
-        self._report_every = ns_from_ms(plane.media.rtcp_interval_ms)
+        self._report_every = ns_from_ms(settings.rtcp_interval_ms)
         self._reported_at = now
         self._number = 0
         self._unauthentic = 0
         self.heard_at = now
         """When something authentic last came."""
-        self._in = AudioIn(sink=sink, codec=offer.audio.codec, settings=plane.media, now=now)
-        self._out = _speaker(sink, plane, link, offer) if offer.audio.receives else None
+        self._in = AudioIn(sink=sink, codec=offer.audio.codec, settings=settings, now=now)
+        self._out = _speaker(sink, settings, link, offer) if offer.audio.receives else None
         self._video: VideoIn | None = None
         if offer.video is not None:
             self._video = VideoIn(
                 sink=sink,
                 codec=offer.video.codec,
-                settings=plane.media,
-                executor=plane.video_executor,
+                settings=settings,
+                executor=video_executor(),
                 ask_keyframe=self._ask_keyframe,
             )
-        plane.ticker.add(self)
+        ticker.add(self)
 
     def receive(self, data: bytes) -> None:
         """Take a datagram that looks like SRTP or SRTCP; what is not the peer's is counted and dropped."""
@@ -187,7 +190,7 @@ class PacketPath:
         self._link.send(self._protect.protect_rtcp(rtcp.picture_loss(self._sent.ssrc, ssrc)))
 
 
-def _speaker(sink: MediaSink, plane: MediaPlane, link: Link, offer: Offer) -> AudioOut:
+def _speaker(sink: MediaSink, settings: MediaSettings, link: Link, offer: Offer) -> AudioOut:
     audio = offer.audio
     writer = rtp.RtpWriter(
         ssrc=link.ssrc,
@@ -201,7 +204,7 @@ def _speaker(sink: MediaSink, plane: MediaPlane, link: Link, offer: Offer) -> Au
         sink=sink,
         codec=audio.codec,
         writer=writer,
-        settings=plane.media,
+        settings=settings,
         rtp_ts=secrets.randbits(32),
         measure_level=audio.level_id is not None,
     )

@@ -15,12 +15,14 @@ from typing import ParamSpec
 import structlog
 from aiortc import RTCPeerConnection, RTCSessionDescription
 
+from duplex.config import MediaSettings, ServerSettings
 from duplex.media import rtc, sdp
 from duplex.media.candidates import host_addresses, is_loopback
 from duplex.media.channel import EventsChannel
 from duplex.media.contract import MediaSink
 from duplex.media.packets import PacketPath, PeerStats
-from duplex.media.plane import MediaPlane
+from duplex.media.ticker import Ticker
+from duplex.media.warm import certificate
 from duplex.units import MonoNs, ns_from_seconds
 
 _WATCH_S = 0.25
@@ -38,13 +40,15 @@ class WebRtcPeer:
 
     Args:
         sink: the session; told nothing before `answer` has returned an answer, and `closed` once, last.
-        plane: shared by the process; its settings apply.
+        ticker: shared by the process.
+        media, server: settings; of the server's: limits on offers, timeouts, the outbox and the address bound.
     """
 
-    def __init__(self, sink: MediaSink, plane: MediaPlane) -> None:
+    def __init__(self, *, sink: MediaSink, ticker: Ticker, media: MediaSettings, server: ServerSettings) -> None:
         self._sink = sink
-        self._plane = plane
-        self._ticker = plane.ticker
+        self._ticker = ticker
+        self._settings = media
+        self._server = server
         self._loop = asyncio.get_running_loop()
         self._pc: RTCPeerConnection | None = None
         self._channel: EventsChannel | None = None
@@ -66,14 +70,14 @@ class WebRtcPeer:
         """
         if self._pc is not None:
             raise sdp.OfferError(409, "renegotiation is not supported: begin a new session")
-        server = self._plane.server
+        server = self._server
         offer = sdp.read(
             offer_sdp,
             bytes_max=server.sdp_bytes_max,
             candidates_max=server.candidates_max,
             loopback=is_loopback(server.host),
         )
-        self._pc = rtc.connection(self._plane.certificate())
+        self._pc = rtc.connection(certificate())
         try:
             async with asyncio.timeout(_ANSWER_S_MAX):
                 link = await self._negotiate(self._pc, offer)
@@ -90,7 +94,7 @@ class WebRtcPeer:
         return sdp.finish(self._pc.localDescription.sdp, offer)
 
     async def _negotiate(self, pc: RTCPeerConnection, offer: sdp.Offer) -> rtc.Link:
-        server = self._plane.server
+        server = self._server
         await pc.setRemoteDescription(RTCSessionDescription(sdp=offer.sdp, type="offer"))
         link = rtc.Link(pc, host_addresses(server.host))
         link.keep_consent(min(_CONSENT_S_MAX, server.vanish_timeout_s / 4), self._consent_given)
@@ -142,7 +146,8 @@ class WebRtcPeer:
         self._consent = self._ticker.now()
         self._packets = PacketPath(
             sink=self._sink,
-            plane=self._plane,
+            ticker=self._ticker,
+            settings=self._settings,
             link=self._link,
             offer=self._offer,
             now=self._consent,
@@ -161,7 +166,7 @@ class WebRtcPeer:
     def _look(self) -> None:
         """Close a peer that never connected, vanished or floods; look again shortly."""
         assert self._link is not None
-        server, now = self._plane.server, self._ticker.now()
+        server, now = self._server, self._ticker.now()
         vanish = ns_from_seconds(server.vanish_timeout_s)
         if self._packets is None:
             if now - self._started >= ns_from_seconds(server.connect_timeout_s):

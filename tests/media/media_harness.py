@@ -16,7 +16,8 @@ from duplex.config import MediaSettings, ServerSettings
 from duplex.media import opus, rtc, rtcp, rtp
 from duplex.media.contract import OutputPacket, ReceiverReport, VideoFrame
 from duplex.media.peer import WebRtcPeer
-from duplex.media.plane import MediaPlane
+from duplex.media.ticker import Ticker
+from duplex.media.warm import certificate, warm_media
 from duplex.payloads import Int16Array
 from duplex.units import MonoNs
 
@@ -121,7 +122,7 @@ class Client:
     messages: list[str | bytes] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.pc = rtc.connection(rtc.certificate())
+        self.pc = rtc.connection(certificate())
         transceiver = self.pc.getTransceivers()[0]
         transceiver.direction = self.direction
         if self.video:
@@ -250,22 +251,36 @@ def sockets() -> int:
     return count
 
 
+class Plane:
+    """What a server shares between its peers."""
+
+    def __init__(self, server: ServerSettings, media: MediaSettings) -> None:
+        self.server = server
+        self.media = media
+        self.ticker = Ticker(phases=media.tick_phases, late_drop_ms=media.late_drop_ms)
+
+    def peer(self, sink: Sink) -> WebRtcPeer:
+        sink.peer = WebRtcPeer(sink=sink, ticker=self.ticker, media=self.media, server=self.server)
+        return sink.peer
+
+
 @asynccontextmanager
-async def plane(server: ServerSettings | None = None, media: MediaSettings | None = None) -> AsyncIterator[MediaPlane]:
-    opened = await MediaPlane.open(media or MediaSettings(), server or ServerSettings())
+async def plane(server: ServerSettings | None = None, media: MediaSettings | None = None) -> AsyncIterator[Plane]:
+    on = Plane(server or ServerSettings(), media or MediaSettings())
+    await warm_media(on.media)
     try:
-        yield opened
+        yield on
     finally:
-        await opened.close()
+        on.ticker.close()
 
 
 @asynccontextmanager
 async def session(
-    on: MediaPlane, client: Client, sink: Sink | None = None, change: Callable[[str], str] = lambda sdp: sdp
+    on: Plane, client: Client, sink: Sink | None = None, change: Callable[[str], str] = lambda sdp: sdp
 ) -> AsyncIterator[tuple[WebRtcPeer, Sink]]:
     """A connected pair, closed afterwards."""
     sink = sink or Sink()
-    peer = sink.peer = WebRtcPeer(sink, on)
+    peer = on.peer(sink)
     try:
         await client.connect(peer, change)
         await until(lambda: "connected" in sink.events, "the server connects")
