@@ -167,7 +167,7 @@ def test_a_microphone_joins_a_conversation_begun_by_text(serve: Serve, visit: Op
     of(seen, "mute").click()
     expect(of(seen, "caption-user").nth(1).get_by_test_id("words")).to_have_text(QUESTION, timeout=30_000)
     of(seen, "mute").click()
-    expect(of(seen, "mute")).to_have_attribute("aria-pressed", "true")
+    expect(of(seen, "mute")).to_have_attribute("aria-label", "Unmute the microphone")
     assert seen.complaints == []
 
 

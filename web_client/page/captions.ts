@@ -74,6 +74,7 @@ function newRow(caption: Caption, actions: CaptionActions): Row {
 
 function userRow(): Row {
   const words = make("p", "words");
+  words.dir = "auto";
   words.dataset["testid"] = "words";
   const dots = make("span", "dots", make("i", ""), make("i", ""), make("i", ""));
   dots.setAttribute("aria-hidden", "true");
@@ -102,6 +103,7 @@ function replyRow(actions: CaptionActions): Row {
   const ahead = make("span", "ahead");
   ahead.dataset["testid"] = "ahead";
   const words = make("p", "words", heard, ahead);
+  words.dir = "auto";
   words.dataset["testid"] = "words";
   const ttfas = make("button", "ttfas");
   ttfas.type = "button";

@@ -182,8 +182,8 @@ function renderButtons(): void {
   const live = isLive(state);
   mute.disabled = !live;
   mute.classList.toggle("is-off", state.microphone !== "live");
-  mute.setAttribute("aria-pressed", String(live && state.microphone !== "live"));
   mute.setAttribute("aria-label", MUTE_LABELS[state.microphone]);
+  mute.title = MUTE_LABELS[state.microphone];
   stop.disabled = !live || (state.playingId === null && state.makingId === null);
   send.disabled = sending || textBox.value.trim() === "";
   textBox.readOnly = sending;
