@@ -111,13 +111,15 @@ def _run_serve(options: argparse.Namespace) -> int:
     with _progress() as tell:
         tell(f"model pack {settings.model.pack}")
         pack = load_pack(settings)
-        host = SessionHost(settings, pack, observer.record)
+
+        def make_host() -> SessionHost:
+            return SessionHost(settings, pack, observer.record)
 
         def ready(url: str) -> None:
             tell("")
             print(f"ready {url}", flush=True)
 
-        uvloop.run(serve(host, settings.server, observer, progress=tell, ready=ready))
+        uvloop.run(serve(make_host, settings.server, observer, progress=tell, ready=ready))
     return 0
 
 

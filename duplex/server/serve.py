@@ -25,7 +25,7 @@ _ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 async def serve(
-    host: SessionHost,
+    make_host: Callable[[], SessionHost],
     settings: ServerSettings,
     observer: Observer,
     *,
@@ -35,7 +35,7 @@ async def serve(
     """Serve until SIGINT or SIGTERM; a second signal ends at once.
 
     Args:
-        host: not started yet; started and closed here.
+        make_host: called on the loop; the host is started and closed here.
         settings: address and limits.
         observer: measures of the process.
         progress: told what is being loaded.
@@ -51,7 +51,8 @@ async def serve(
     loop.set_exception_handler(_log_lost_exception)
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, task.cancel)
-    async with _listening(host, settings, observer) as url:
+    host = make_host()
+    async with listening(host, settings, observer) as url:
         await host.start(progress)
         ready(url)
         try:
@@ -71,7 +72,7 @@ async def _drain(host: SessionHost, timeout_s: float) -> None:
 
 
 @asynccontextmanager
-async def _listening(host: SessionHost, settings: ServerSettings, observer: Observer) -> AsyncIterator[str]:
+async def listening(host: SessionHost, settings: ServerSettings, observer: Observer) -> AsyncIterator[str]:
     """Accept connections; yields the URL."""
     runner = web.AppRunner(
         create_app(host, settings, observer), access_log=None, shutdown_timeout=settings.close_timeout_s

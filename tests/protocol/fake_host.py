@@ -1,0 +1,100 @@
+"""A session host without sessions: it records what the app asks of it and answers as the test says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiohttp import ClientSession
+
+from duplex.config import ServerSettings
+from duplex.media.contract import Transport
+from duplex.server.serve import listening
+from duplex.stages.contract import ModelPack, Progress
+from duplex.telemetry import Observer
+
+ANSWER = "v=0\r\na=fake answer\r\n"
+
+
+class FakeSession:
+    """Records what its WebSocket hands in; `on_receive` may answer."""
+
+    def __init__(self, transport: Transport) -> None:
+        self.transport = transport
+        self.backlog_ms = 0
+        self.received: list[str | bytes] = []
+        self.reasons: list[str] = []
+        self.opened = 0
+        self.on_receive: Callable[[str | bytes], None] = lambda event: None
+        self.greeting = json.dumps({"type": "session.created"})
+
+    def channel_open(self) -> None:
+        self.opened += 1
+        self.transport.send(self.greeting)
+
+    def receive(self, text: str | bytes) -> None:
+        self.received.append(text)
+        self.on_receive(text)
+
+    def closed(self, reason: str) -> None:
+        self.reasons.append(reason)
+
+
+class FakeHost:
+    """Implements `duplex.server.host_contract.SessionHost`."""
+
+    def __init__(self) -> None:
+        self.pack = ModelPack(
+            name="fake", stages=(), edges=(), voices=("low",), test_double=True, notice="Not a model."
+        )
+        self.ready = True
+        self.not_ready_reasons: list[str] = []
+        self.sessions_max = 3
+        self.refusal: Exception | None = None
+        self.offers: list[tuple[str, dict[str, Any] | None]] = []
+        self.live = {"rtc_1"}
+        self.websockets: list[FakeSession] = []
+        self.log: list[str] = []
+
+    @property
+    def sessions(self) -> int:
+        return len(self.live)
+
+    async def start(self, progress: Progress) -> None:
+        progress("the fake model")
+        self.log.append("start")
+
+    async def open_call(self, offer_sdp: str, session: dict[str, Any] | None) -> tuple[str, str]:
+        self.offers.append((offer_sdp, session))
+        if self.refusal is not None:
+            raise self.refusal
+        return "rtc_1", ANSWER
+
+    def open_websocket(self, transport: Transport, session: dict[str, Any] | None) -> FakeSession:
+        if self.refusal is not None:
+            raise self.refusal
+        self.websockets.append(FakeSession(transport))
+        return self.websockets[-1]
+
+    async def hangup(self, call_id: str) -> bool:
+        return call_id in self.live
+
+    async def drain(self) -> None:
+        self.log.append("drain")
+
+    async def close(self) -> None:
+        self.log.append("close")
+
+
+@asynccontextmanager
+async def served(host: FakeHost, **settings: Any) -> AsyncIterator[ClientSession]:
+    """Serve the app over `host` on a free port of the loopback; yields a client for it."""
+    async with listening(host, ServerSettings(port=0, **settings), Observer()) as url, ClientSession(url) as client:
+        yield client
+
+
+def url_of(client: ClientSession, path: str = "") -> str:
+    """Return the address of the server behind a client of `served`."""
+    return f"{str(client._base_url).rstrip('/')}{path}"
