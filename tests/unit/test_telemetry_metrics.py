@@ -1,0 +1,88 @@
+"""The measures' names are those of the design, and a misspelt one does not pass."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from duplex.telemetry import MEASURES, Observer
+
+pytestmark = pytest.mark.unit
+
+DESIGNED = {
+    "duplex_ttfas_seconds": {"observed"},
+    "duplex_endpointing_seconds": set(),
+    "duplex_stage_queue_seconds": {"stage"},
+    "duplex_stage_compute_seconds": {"stage"},
+    "duplex_transfer_seconds": set(),
+    "duplex_server_overhead_seconds": set(),
+    "duplex_underruns_total": {"observed"},
+    "duplex_underrun_seconds_total": {"observed"},
+    "duplex_barge_in_seconds": {"part"},
+    "duplex_barge_in_total": {"outcome"},
+    "duplex_stale_packets_total": set(),
+    "duplex_unheard_audio_seconds_total": set(),
+    "duplex_unheard_tokens_total": set(),
+    "duplex_speculation_total": {"outcome"},
+    "duplex_lead_seconds": set(),
+    "duplex_playback_error_seconds": set(),
+    "duplex_sessions": set(),
+    "duplex_admission_total": {"decision", "reason"},
+    "duplex_event_loop_lag_seconds": set(),
+    "duplex_send_lateness_seconds": set(),
+}  # fmt: skip
+
+
+def test_the_measures_are_those_of_the_design() -> None:
+    assert {name: set(measure.labels) for name, measure in MEASURES.items()} == DESIGNED
+
+
+def test_every_measure_is_rendered_under_its_name() -> None:
+    observer = Observer()
+    for name, labels in DESIGNED.items():
+        observer.record(name, 1.0, dict.fromkeys(labels, "x"))
+        assert observer.value(name, **dict.fromkeys(labels, "x")) == 1.0
+    shown = observer.render().decode()
+    families = set(re.findall(r"^# TYPE (duplex_\w+) ", shown, re.MULTILINE))
+    assert families == set(DESIGNED)
+    assert "_created" not in shown
+
+
+def test_counters_grow_gauges_are_set_and_histograms_count() -> None:
+    observer = Observer()
+    for value in (3, 1):
+        observer.observe("duplex_sessions", value)
+        observer.observe("duplex_unheard_tokens_total", value)
+        observer.observe("duplex_lead_seconds", value)
+        observer.count("duplex_barge_in_total", outcome="confirmed")
+    assert observer.value("duplex_sessions") == 1
+    assert observer.value("duplex_unheard_tokens_total") == 4
+    assert observer.value("duplex_lead_seconds") == 2
+    assert observer.value("duplex_barge_in_total", outcome="confirmed") == 2
+
+
+def test_what_stays_zero_is_shown_as_zero() -> None:
+    shown = Observer().render().decode()
+    assert "duplex_stale_packets_total 0.0" in shown
+    assert 'duplex_underruns_total{observed="client"} 0.0' in shown
+
+
+def test_observers_share_nothing() -> None:
+    one, other = Observer(), Observer()
+    one.count("duplex_stale_packets_total")
+    assert other.value("duplex_stale_packets_total") == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "error"),
+    [
+        ("duplex_no_such_seconds", {}, KeyError),
+        ("duplex_ttfas_seconds", {}, ValueError),
+        ("duplex_ttfas_seconds", {"session": "s"}, ValueError),
+        ("duplex_sessions", {"session": "s"}, ValueError),
+    ],
+)
+def test_wrong_measures_raise(name: str, labels: dict[str, str], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        Observer().record(name, 1.0, labels)
