@@ -74,6 +74,7 @@ class MediaSettings(_Section):
     opus_bitrate: int = Field(32_000, ge=6_000, le=256_000)
     """Bits per second of sent Opus."""
     opus_complexity: int = Field(5, ge=0, le=10)
+    """Effort of the Opus encoder."""
     fec_loss_on: float = Field(0.01, ge=0, le=1)
     """Reported loss above which the encoder switches from CELT to SILK with in-band FEC."""
     tick_phases: int = Field(5, ge=1, le=20)
@@ -106,9 +107,11 @@ class TurnSettings(_Section):
     end_probability: Probability = 0.5
     """Semantic probability above which the turn has ended."""
     hold_ms_low: Ms = 8000
-    """Longest silence that an unsure end of turn may hold, eagerness low; the same for the next two."""
+    """Longest silence that an unsure end of turn may hold, eagerness low."""
     hold_ms_medium: Ms = 2000
+    """The same, eagerness medium or auto."""
     hold_ms_high: Ms = 1000
+    """The same, eagerness high."""
     prefix_padding_ms: Ms = 300
     """Audio before the onset that belongs to the utterance."""
     turn_ms_max: Ms = 30_000
@@ -127,7 +130,9 @@ class BargeInSettings(_Section):
     """What the user's voice over a reply does to it."""
 
     on_onset: Literal["duck", "hold", "none"] = "duck"
+    """What an onset does until it is confirmed or taken back; `duplex.on_onset` sets it per session."""
     duck_db: Db = 12.0
+    """How much quieter a ducked reply is."""
     confirm_ms: Ms = 320
     """Voiced time that makes an interruption and cuts the reply."""
     resolve_ms: Ms = 700
@@ -150,6 +155,7 @@ class PacingSettings(_Section):
     chunk_ms_first: int = Field(100, ge=20, le=2000)
     """Audio of a reply's first vocoder step; each further step doubles it up to the next setting."""
     chunk_ms_max: int = Field(400, ge=20, le=5000)
+    """Longest vocoder step."""
     lead_ms_min: Ms = 200
     """Floor of the lead target."""
     lead_ms_websocket: Ms = 5000
@@ -209,6 +215,7 @@ class Settings(BaseSettings):
     stages: StageSettings = StageSettings()
     model: ModelSettings = ModelSettings()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """Least severe lines that are logged; none holds what was said."""
     threads: int | None = Field(None, ge=1)
     """Thread budget of the model; unset takes the machine's cores."""
 
