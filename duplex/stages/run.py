@@ -43,21 +43,33 @@ class Executor(Protocol):
 
 
 class Lanes:
-    """The epochs of all lanes of all sessions; a lane that nobody cut is at 0."""
+    """The epochs of all lanes of the open sessions; a lane that nobody cut is at 0."""
 
     def __init__(self) -> None:
-        self._epochs: dict[tuple[str, int], int] = {}
+        self._epochs: dict[str, dict[int, int]] = {}
+
+    def open(self, session: str) -> None:
+        """Let work of a session pass."""
+        self._epochs[session] = {}
+
+    def release(self, session: str) -> None:
+        """Let nothing of a session pass any more."""
+        self._epochs.pop(session, None)
 
     def cut(self, session: str, lane: int, epoch: int) -> None:
         """Raise a lane's epoch; never lowers it."""
-        self._epochs[session, lane] = max(epoch, self._epochs.get((session, lane), 0))
+        lanes = self._epochs.get(session)
+        if lanes is not None:
+            lanes[lane] = max(epoch, lanes.get(lane, 0))
 
     def epoch(self, session: str, lane: int) -> int:
-        return self._epochs.get((session, lane), 0)
+        """Return a lane's epoch."""
+        return self._epochs.get(session, {}).get(lane, 0)
 
-    def release(self, session: str) -> None:
-        for key in [key for key in self._epochs if key[0] == session]:
-            del self._epochs[key]
+    def alive(self, address: Address) -> bool:
+        """Return whether the session is open and nobody has cut the lane since the work was made."""
+        lanes = self._epochs.get(address.session)
+        return lanes is not None and address.epoch >= lanes.get(address.lane, 0)
 
 
 class Gate:
@@ -70,7 +82,7 @@ class Gate:
 
     def admits(self, address: Address) -> bool:
         """Return whether work for `address` is alive."""
-        if address.epoch >= self._lanes.epoch(address.session, address.lane):
+        if self._lanes.alive(address):
             return True
         self.stale += 1
         return False
@@ -353,6 +365,7 @@ class StageRunners:
 
     def open(self, session: str, deliver: Deliver) -> None:
         """Let a session submit; its outputs go to `deliver`."""
+        self.lanes.open(session)
         self._sessions[session] = deliver
 
     def submit(self, job: Job) -> None:
@@ -381,10 +394,10 @@ class StageRunners:
 
     def release(self, session: str) -> None:
         """Give back all that any stage keeps of a session."""
+        self.lanes.release(session)
         self._sessions.pop(session, None)
         for runner in self.runners.values():
             runner.release(session)
-        self.lanes.release(session)
 
     @property
     def idle(self) -> bool:

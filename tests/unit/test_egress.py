@@ -36,6 +36,7 @@ class Ear:
 
     def __init__(self, queue_ms_max: int = 60_000) -> None:
         self.lanes = Lanes()
+        self.lanes.open("s")
         self.queue = EgressQueue("s", 0, 48_000, self.lanes, queue_ms_max)
         self.packets: list[Pcm] = []
 

@@ -1,0 +1,231 @@
+"""The host: all sessions of the process, the model they talk to, and the clock that their audio leaves by."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import structlog
+
+from duplex.actor.actor import ActorContext, SessionActor
+from duplex.actor.executor import ThreadExecutor
+from duplex.config import Settings
+from duplex.media.contract import Transport
+from duplex.media.peer import WebRtcPeer
+from duplex.media.ticker import Ticker
+from duplex.media.warm import warm_media
+from duplex.pacing.admission import admit
+from duplex.payloads import JobId
+from duplex.protocol import ServerBusy, TransportName, WireProfile, initial
+from duplex.session.config import SessionConfig
+from duplex.stages.contract import ModelPack, Progress
+from duplex.stages.graph import build_graph
+from duplex.stages.plan import listener_ranker
+from duplex.stages.run import StageRunners
+from duplex.units import MonoNs, ns_from_ms
+
+_log = structlog.get_logger("duplex.host")
+_Measure = Callable[[str, float, dict[str, str]], None]
+
+
+class _Pump:
+    """Sends a WebSocket session's audio from the shared ticker."""
+
+    def __init__(self, actor: SessionActor) -> None:
+        self._actor = actor
+
+    def tick(self, number: int, now: MonoNs) -> None:
+        """Send what may be sent."""
+        self._actor.pump()
+
+    def tick_failed(self) -> None:
+        """The pump broke: the session ends."""
+        self._actor.closed("error")
+
+
+class SessionHost:
+    """Opens and ends sessions. Made on the loop's thread; nothing is loaded before `start`.
+
+    Args:
+        settings: the whole configuration.
+        pack: what sessions talk to.
+        observe: takes measures.
+    Raises:
+        PackError: the pack's graph is wrong.
+    """
+
+    def __init__(self, settings: Settings, pack: ModelPack, observe: _Measure) -> None:
+        self.pack = pack
+        self._settings = settings
+        self._observe = observe
+        self._executor = ThreadExecutor()
+        self._ticker = Ticker(
+            phases=settings.media.tick_phases,
+            late_drop_ms=settings.media.late_drop_ms,
+            on_lateness=lambda seconds: observe("duplex_send_lateness_seconds", seconds, {}),
+        )
+        ranker = listener_ranker(ns_from_ms(settings.pacing.first_deadline_ms))
+        self._runners = StageRunners(build_graph(pack), self._executor, ranker, observe, settings.stages)
+        profile = WireProfile(
+            model=pack.name,
+            voices=pack.voices,
+            lead_ms=settings.pacing.lead_ms_websocket,
+            on_onset=settings.barge_in.on_onset,
+            voice_threshold=settings.turn.voice_threshold,
+            prefix_padding_ms=settings.turn.prefix_padding_ms,
+            text_chars_max=settings.conversation.text_chars_max,
+        )
+        self._context = ActorContext(
+            settings=settings, profile=profile, runners=self._runners, executor=self._executor, observe=observe,
+            tick_ms=pack.tick_ms,
+        )  # fmt: skip
+        self._jobs = itertools.count(1)
+        self._actors: dict[str, SessionActor] = {}
+        self._pumps: dict[str, _Pump] = {}
+        self._peers: dict[str, WebRtcPeer] = {}
+        self._reasons = ["loading the model"]
+        self._empty = asyncio.Event()
+        self._empty.set()
+
+    # State. ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def ready(self) -> bool:
+        """Whether a session opened at this moment would be served."""
+        return not self._reasons
+
+    @property
+    def not_ready_reasons(self) -> list[str]:
+        """Why not; empty when ready."""
+        return list(self._reasons)
+
+    @property
+    def sessions(self) -> int:
+        """Live sessions, connecting ones included."""
+        return len(self._actors)
+
+    @property
+    def sessions_max(self) -> int:
+        """Sessions admitted at once."""
+        return self._settings.server.sessions_max or self.pack.sessions_max
+
+    async def start(self, progress: Progress) -> None:
+        """Load and warm every stage and the media path; `ready` follows.
+
+        Raises:
+            PackError: the model cannot be loaded.
+        Cancel: a load in progress goes on in its thread; `close` gives everything back.
+        """
+        progress("media path")
+        await warm_media(self._settings.media)
+        for stage in self.pack.stages:
+            await asyncio.to_thread(stage.load, progress)
+        self._reasons.clear()
+
+    # Sessions. ------------------------------------------------------------------------------------------------------
+
+    async def open_call(self, offer_sdp: str, session: dict[str, Any] | None) -> tuple[str, str]:
+        """Open a WebRTC session; return the call's id and the SDP answer.
+
+        Raises:
+            OfferError: the offer is wrong. SessionRejected: the session object is. ServerBusy: no room.
+        Cancel: closes what was opened.
+        """
+        self._admit()
+        call_id, config, new_id = self._begin("rtc", session)
+        actor = self._open(call_id, config, "webrtc", new_id)
+        peer = self._peers[call_id] = WebRtcPeer(
+            sink=actor, ticker=self._ticker, media=self._settings.media, server=self._settings.server
+        )
+        actor.attach(peer)
+        try:
+            return call_id, await peer.answer(offer_sdp)
+        except BaseException:
+            await peer.close("server")
+            actor.closed("server")
+            raise
+
+    def open_websocket(self, transport: Transport, session: dict[str, Any] | None) -> SessionActor:
+        """Open a session on a WebSocket whose events go to `transport`.
+
+        Raises:
+            SessionRejected, ServerBusy: as `open_call`.
+        """
+        self._admit()
+        session_id, config, new_id = self._begin("sess", session)
+        actor = self._open(session_id, config, "websocket", new_id)
+        actor.attach(transport)
+        pump = self._pumps[session_id] = _Pump(actor)
+        self._ticker.add(pump)
+        return actor
+
+    async def hangup(self, call_id: str) -> bool:
+        """End a call; False when there is none of that id."""
+        actor = self._actors.get(call_id)
+        if actor is None:
+            return False
+        await actor.close("client")
+        return True
+
+    async def drain(self) -> None:
+        """Refuse new sessions and wait until those that live have ended. Cancel: at any time."""
+        if "draining" not in self._reasons:
+            self._reasons.append("draining")
+        await self._empty.wait()
+
+    async def close(self) -> None:
+        """End every session and give everything back."""
+        if "closed" not in self._reasons:
+            self._reasons.append("closed")
+        for actor in list(self._actors.values()):
+            await actor.close("server")
+        self._ticker.close()
+        self._executor.close()
+        for stage in self.pack.stages:
+            stage.close()
+
+    # Inside. --------------------------------------------------------------------------------------------------------
+
+    def _admit(self) -> None:
+        decision = admit(self.sessions, self.sessions_max, self.ready)
+        labels = {"decision": "admitted" if decision.admitted else "refused", "reason": decision.reason}
+        self._observe("duplex_admission_total", 1, labels)
+        if not decision.admitted:
+            raise ServerBusy(decision.retry_after_s)
+
+    def _begin(
+        self, prefix: str, session: dict[str, Any] | None
+    ) -> tuple[str, SessionConfig, Callable[[str], str]]:
+        random = Random(os.urandom(16))
+
+        def new_id(kind: str) -> str:
+            return f"{kind}_{random.getrandbits(80):020x}"
+
+        session_id = new_id(prefix)
+        return session_id, initial(self._context.profile, session_id=session_id, session=session), new_id
+
+    def _open(
+        self, session_id: str, config: SessionConfig, transport: TransportName, new_id: Callable[[str], str]
+    ) -> SessionActor:
+        actor = SessionActor(
+            session_id, config, transport, self._context, new_id, lambda: JobId(next(self._jobs)), self._closed
+        )
+        self._actors[session_id] = actor
+        self._empty.clear()
+        self._observe("duplex_sessions", self.sessions, {})
+        _log.info("session_opened", session_id=session_id, transport=transport, live=self.sessions)
+        return actor
+
+    def _closed(self, session_id: str) -> None:
+        self._actors.pop(session_id, None)
+        self._peers.pop(session_id, None)
+        pump = self._pumps.pop(session_id, None)
+        if pump is not None:
+            self._ticker.remove(pump)
+        self._observe("duplex_sessions", self.sessions, {})
+        if not self._actors:
+            self._empty.set()
