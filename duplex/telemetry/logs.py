@@ -47,7 +47,7 @@ def configure_logging(level: Level, stream: TextIO | None = None) -> None:
             structlog.processors.JSONRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(threshold),
-        logger_factory=structlog.PrintLoggerFactory(file=stream or sys.stderr),
+        logger_factory=lambda *names: structlog.PrintLogger(stream or sys.stderr),
         cache_logger_on_first_use=False,
     )
     logging.basicConfig(handlers=[_ForeignRecords()], level=logging.WARNING, force=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -15,6 +16,7 @@ from duplex.server.serve import listening
 from duplex.stages.contract import ModelPack, Progress
 from duplex.telemetry import Observer
 
+CEILING_S = 10.0
 ANSWER = "v=0\r\na=fake answer\r\n"
 
 
@@ -98,3 +100,10 @@ async def served(host: FakeHost, **settings: Any) -> AsyncIterator[ClientSession
 def url_of(client: ClientSession, path: str = "") -> str:
     """Return the address of the server behind a client of `served`."""
     return f"{str(client._base_url).rstrip('/')}{path}"
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait for what another task does, under a ceiling."""
+    async with asyncio.timeout(CEILING_S):
+        while not condition():  # noqa: ASYNC110 - conditions of any kind
+            await asyncio.sleep(0.005)

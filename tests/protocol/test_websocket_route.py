@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from aiohttp import WSMsgType, WSServerHandshakeError
-from fake_host import FakeHost, FakeSession, served, url_of
+from fake_host import FakeHost, FakeSession, served, until, url_of
 from openai import AsyncOpenAI
 
 from duplex.protocol import ServerBusy
@@ -19,13 +19,6 @@ pytestmark = pytest.mark.protocol
 
 PATH = "/v1/realtime"
 CEILING_S = 10.0
-
-
-async def until(condition: Any) -> None:
-    """Wait for what another task does, under a ceiling."""
-    async with asyncio.timeout(CEILING_S):
-        while not condition():  # noqa: ASYNC110 - conditions of any kind
-            await asyncio.sleep(0.005)
 
 
 async def test_events_cross_in_both_directions() -> None:

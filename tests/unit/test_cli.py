@@ -1,0 +1,70 @@
+"""The command line: wrong usage ends with status 2 and says what is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from duplex.cli import FAILED, USAGE, load_pack, main
+from duplex.config import ConfigError, load
+from duplex.stages.contract import PackError
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["serve", "--port", "70000"], "server.port"),
+        (["serve", "--model", "none"], "no model pack 'none'; installed: "),
+        (["serve", "--config", "none.toml"], "not found"),
+        (["serve", "--set", "barge_in.on_onset=shout"], "barge_in.on_onset"),
+        (["serve", "--set", "nonsense"], "SECTION.KEY=VALUE"),
+        (["serve", "--set", ".x=1"], "SECTION.KEY=VALUE"),
+        (["serve", "--set", "server=1", "--set", "server.port=2"], "server has a value already"),
+        (["serve", "--set", "server.port=[]"], "server.port"),
+    ],
+)
+def test_wrong_usage_is_told(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == USAGE
+    printed = capsys.readouterr()
+    assert says in printed.err
+    assert printed.out == ""
+
+
+@pytest.mark.parametrize("arguments", [[], ["dance"], ["serve", "--port", "x"], ["talk"]])
+def test_unknown_arguments_end_with_status_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == USAGE
+    assert "usage: duplex" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--help"], ["serve", "talk"]),
+        (["serve", "--help"], ["--host", "--port", "--model", "--config", "--set", "docs/configuration.md"]),
+        (["talk", "--help"], ["--url", "--out", "--json", "latency"]),
+    ],
+)
+def test_help_names_everything(arguments: list[str], says: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 0
+    shown = capsys.readouterr().out
+    assert [word for word in says if word not in shown] == []
+
+
+def test_a_missing_recording_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["talk", str(tmp_path / "none.wav")]) == FAILED
+    assert "cannot read" in capsys.readouterr().err
+
+
+def test_packs_are_found_by_name() -> None:
+    assert load_pack(load(model={"pack": "sim"})).test_double
+    with pytest.raises(ConfigError, match="no model pack"):
+        load_pack(load(model={"pack": "none"}))
+    with pytest.raises(PackError):
+        load_pack(load(model={"pack": "sim", "options": {"no_such_option": 1}}))
