@@ -83,6 +83,8 @@ def visit(playwright: Playwright) -> Iterator[Open]:
             page = browser.new_page(**context)
             seen = Visit(page=page)
             seen.watch(server.url)
+            # Leaving the page hangs up, so that the server need not wait for a peer that vanished.
+            stack.callback(page.goto, "about:blank")
             page.goto(f"{server.url}/?debug")
             return seen
 

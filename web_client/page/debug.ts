@@ -1,5 +1,5 @@
 /** `window.duplexDebug`, there only with `?debug` in the address: what the page has seen, for tests and the curious. */
-import type { Conversation, MeterReport, Traffic, ViewState } from "../sdk/index.ts";
+import type { Conversation, MeterReport, Side, Traffic, ViewState } from "../sdk/index.ts";
 
 const TRAFFIC_MAX = 500;
 /** About one minute of level reports. */
@@ -10,8 +10,8 @@ export interface DuplexDebug {
   state(): ViewState;
   /** Newest last; audio never passes here. */
   traffic(): readonly Traffic[];
-  /** Levels of the remote stream. */
-  levels(): readonly MeterReport[];
+  /** Levels of one side, as this page hears it. */
+  levels(side: Side): readonly MeterReport[];
   /** Each change of phase with its time in milliseconds of `Date.now()`. */
   phases(): readonly { readonly at: number; readonly phase: string }[];
 }
@@ -24,15 +24,15 @@ declare global {
 
 export class DebugRecord {
   readonly #traffic: Traffic[] = [];
-  readonly #levels: MeterReport[] = [];
+  readonly #levels: Record<Side, MeterReport[]> = { user: [], assistant: [] };
   readonly #phases: { at: number; phase: string }[] = [];
 
   traffic(traffic: Traffic): void {
     keep(this.#traffic, traffic, TRAFFIC_MAX);
   }
 
-  level(report: MeterReport): void {
-    keep(this.#levels, report, LEVELS_MAX);
+  level(side: Side, report: MeterReport): void {
+    keep(this.#levels[side], report, LEVELS_MAX);
   }
 
   expose(conversation: Conversation): void {
@@ -42,7 +42,7 @@ export class DebugRecord {
     window.duplexDebug = {
       state: () => conversation.state,
       traffic: () => [...this.#traffic],
-      levels: () => [...this.#levels],
+      levels: (side) => [...this.#levels[side]],
       phases: () => [...this.#phases],
     };
   }

@@ -24,9 +24,9 @@ const send = byId("send", HTMLButtonElement);
 const voice = byId("voice", HTMLAudioElement);
 const empty = byId("empty", HTMLDivElement);
 
-const meter = new SoundMeter((report) => {
-  debug?.level(report);
-  if (report.sound !== null) conversation.reportSound(report.sound === "on", report.at);
+const meter = new SoundMeter((side, report) => {
+  debug?.level(side, report);
+  if (side === "assistant" && report.sound !== null) conversation.reportSound(report.sound === "on", report.at);
 });
 
 const conversation = new Conversation({
@@ -135,7 +135,8 @@ composer.addEventListener("submit", (event) => {
 textBox.addEventListener("input", () => render());
 addEventListener("pagehide", () => conversation.end());
 addEventListener("keydown", (event) => {
-  if (event.key === "Escape") conversation.interrupt();
+  // The first Escape closes what is open.
+  if (event.key === "Escape" && !split.isOpen) conversation.interrupt();
   const elsewhere = event.target instanceof Element && event.target.closest("button, input, a, [popover]") !== null;
   if ((event.key === " " || event.key === "Enter") && !event.repeat && !elsewhere) {
     event.preventDefault();

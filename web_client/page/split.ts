@@ -16,6 +16,10 @@ export class SplitPopover {
     });
   }
 
+  get isOpen(): boolean {
+    return this.#element.matches(":popover-open");
+  }
+
   show(reply: ReplyCaption, anchor: HTMLElement, pinned: boolean): void {
     if (this.#pinned && !pinned) return;
     this.#pinned = pinned;

@@ -1,5 +1,5 @@
 /**
- * Measures what is heard: the remote stream's level and onsets on the audio thread, and spectra for drawing.
+ * Measures what both sides sound like: levels and onsets on the audio thread, and spectra for drawing.
  *
  * The context runs at the device's own rate; asking for another fails in some browsers and is ignored in others.
  */
@@ -17,12 +17,12 @@ export interface MeterReport {
 export type Side = "user" | "assistant";
 
 export class SoundMeter {
-  readonly #onReport: (report: MeterReport) => void;
+  readonly #onReport: (side: Side, report: MeterReport) => void;
   #context: AudioContext | null = null;
-  #meter: AudioWorkletNode | null = null;
+  readonly #meters: Record<Side, AudioWorkletNode | null> = { user: null, assistant: null };
   readonly #taps: Record<Side, Tap | null> = { user: null, assistant: null };
 
-  constructor(onReport: (report: MeterReport) => void) {
+  constructor(onReport: (side: Side, report: MeterReport) => void) {
     this.#onReport = onReport;
   }
 
@@ -32,11 +32,14 @@ export class SoundMeter {
     const context = new AudioContext({ latencyHint: "interactive" });
     this.#context = context;
     await context.audioWorklet.addModule(workletUrl);
-    this.#meter = new AudioWorkletNode(context, "duplex-meter", { numberOfOutputs: 1, channelCount: 1 });
-    this.#meter.port.addEventListener("message", ({ data }: MessageEvent<MeterReport>) => this.#onReport(data));
-    this.#meter.port.start();
-    // A node renders only if it leads to the destination; its output stays silent.
-    this.#meter.connect(context.destination);
+    for (const side of ["user", "assistant"] as const) {
+      const meter = new AudioWorkletNode(context, "duplex-meter", { numberOfOutputs: 1, channelCount: 1 });
+      meter.port.addEventListener("message", ({ data }: MessageEvent<MeterReport>) => this.#onReport(side, data));
+      meter.port.start();
+      // A node renders only if it leads to the destination; its output stays silent.
+      meter.connect(context.destination);
+      this.#meters[side] = meter;
+    }
   }
 
   /** Listen to a stream, or to nothing. Streams are only measured here, not played. */
@@ -50,7 +53,8 @@ export class SoundMeter {
     analyser.fftSize = 1024;
     analyser.smoothingTimeConstant = 0.75;
     source.connect(analyser);
-    if (side === "assistant" && this.#meter !== null) source.connect(this.#meter);
+    const meter = this.#meters[side];
+    if (meter !== null) source.connect(meter);
     this.#taps[side] = { source, analyser };
   }
 
