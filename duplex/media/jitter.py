@@ -34,7 +34,7 @@ TICK = 960
 """Time passes in steps of 20 ms."""
 _FINEST = 120
 """Fills are whole multiples of 2.5 ms, as Opus wants them."""
-_TRANSITS_KEPT = 200
+_TRANSITS_KEPT = 100
 _MEASURE_EVERY = 10
 _LATE_PERCENTILE = 0.95
 _HELD_MAX = 256
@@ -42,6 +42,8 @@ _MISORDER_MAX = 100
 _DROPOUT_MAX = 3000
 _LATE_RUN = 25
 _SOFT_MS = 40
+_SHIFT_MS = 200
+"""A packet this late after time was filled means another path or a stopped clock: what was measured is void."""
 _JUMP_MS = 1000
 """A timestamp further ahead than time has passed by this much is a restart of the sender's clock, not silence."""
 
@@ -153,6 +155,8 @@ class JitterBuffer:
         self._anchor = now
         """Arrival of the last packet given on."""
         self._emitted = 0
+        self._queued = 0
+        """Of these, in packets that `poll` has yet to yield."""
         self._period = TICK
         """Until the packet after that one is due: its duration, at least a tick."""
         self._filled = 0
@@ -212,7 +216,11 @@ class JitterBuffer:
         if not self._held:
             self._fill(now)
         while self._ready:
-            yield self._ready.popleft()
+            step = self._ready.popleft()
+            if isinstance(step, Play):
+                self._queued -= step.packet.duration
+                step = Play(packet=step.packet, quiet=self._quiet(step.packet, now))
+            yield step
 
     def skipped(self, duration: int) -> None:
         """Say that a packet marked `Quiet.SKIP` was quiet and left out."""
@@ -312,6 +320,8 @@ class JitterBuffer:
         self._held_samples -= packet.duration
         gap = self._gap(packet)
         passed = samples_from_ns(max(now - self._anchor, 0)) + samples_from_ms(_JUMP_MS)
+        if self._filled - gap > samples_from_ms(_SHIFT_MS):
+            self._transits.clear()
         if 0 <= gap <= passed:
             self._fill_gap(packet, max(gap - self._filled, 0) // _FINEST * _FINEST, hole=hole)
         elif self._played:
@@ -322,17 +332,24 @@ class JitterBuffer:
         self._anchor, self._filled, self._concealed, self._idle = at, 0, 0, packet.dtx
         self._period = max(packet.duration, TICK)
         ahead = self._emitted - samples_from_ns(now - self._epoch)
-        soft = samples_from_ns(self._depth) + samples_from_ms(_SOFT_MS)
         hard = samples_from_ns(self._depth_max) + samples_from_ms(_SOFT_MS)
         if ahead > hard:
             self._dropped += 1
             return
         if ahead < -hard:
             self._conceal(TICK)
-        quiet = Quiet.SKIP if ahead > soft else Quiet.DOUBLE if ahead < -soft - packet.duration else Quiet.KEEP
         self._played += 1
         self._emitted += packet.duration
-        self._ready.append(Play(packet=packet, quiet=quiet))
+        self._queued += packet.duration
+        self._ready.append(Play(packet=packet))
+
+    def _quiet(self, packet: Arrival, now: MonoNs) -> Quiet:
+        """Decide, as `packet` leaves, what may happen to it if it is quiet: what left before it has been heard of."""
+        ahead = self._emitted - self._queued - packet.duration - samples_from_ns(now - self._epoch)
+        soft = samples_from_ns(self._depth) + samples_from_ms(_SOFT_MS)
+        if ahead > soft:
+            return Quiet.SKIP
+        return Quiet.DOUBLE if ahead < -soft - packet.duration else Quiet.KEEP
 
     def _gap(self, packet: Arrival) -> int:
         """Return the signed distance from the end of the packet before to `packet`."""
