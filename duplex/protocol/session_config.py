@@ -173,7 +173,9 @@ def _merge_turn_detection(
         return None
     if update.idle_timeout_ms is not None:
         raise RemoteProtocolError(
-            errors.UNSUPPORTED, "An idle timeout is not supported.", "session.audio.input.turn_detection.idle_timeout_ms"
+            errors.UNSUPPORTED,
+            "An idle timeout is not supported.",
+            "session.audio.input.turn_detection.idle_timeout_ms",
         )
     kind = update.type or (present or {}).get("type")
     if kind is None:

@@ -16,9 +16,12 @@ from duplex.protocol.errors import RemoteProtocolError
 
 DEPTH_MAX = 32
 """Deepest nesting of objects and arrays; the deepest known event has 6."""
-STRUCTURED_BYTES_MAX = 1024 * 1024
+STRUCTURED_CHARS_MAX = 1024 * 1024
 """Over this length an event may only be one long string (audio) and a few short fields."""
-_STRUCTURE_MAX = 64
+_COMMAS_MAX = 64
+"""In such an event. Values beside each other need commas; within each other they hit the bound on nesting."""
+_BRACKETS_MAX = 10_000
+"""In any other event: objects and arrays are what is slow to read."""
 
 
 def read_object(text: str) -> dict[str, Any]:
@@ -31,10 +34,13 @@ def read_object(text: str) -> dict[str, Any]:
     Raises:
         RemoteProtocolError: it is not such an object.
     """
-    if len(text) > STRUCTURED_BYTES_MAX and sum(map(text.count, "[{,")) > _STRUCTURE_MAX:
-        raise RemoteProtocolError(
-            errors.EVENT_TOO_LARGE, f"Only audio may make an event larger than {STRUCTURED_BYTES_MAX} bytes."
-        )
+    if len(text) > STRUCTURED_CHARS_MAX:
+        if text.count(",") > _COMMAS_MAX:
+            raise RemoteProtocolError(
+                errors.EVENT_TOO_LARGE, f"Only audio may make an event larger than {STRUCTURED_CHARS_MAX} characters."
+            )
+    elif text.count("[") + text.count("{") > _BRACKETS_MAX:
+        raise RemoteProtocolError(errors.EVENT_TOO_LARGE, f"An event has at most {_BRACKETS_MAX} brackets.")
     try:
         value = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
     except RecursionError:

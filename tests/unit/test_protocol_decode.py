@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duplex.protocol import AppendAudio, Decoded, TransportName, WireProfile, decode, initial
-from duplex.protocol.strict_json import STRUCTURED_BYTES_MAX
+from duplex.protocol.strict_json import STRUCTURED_CHARS_MAX
 from duplex.session.messages import (
     CancelReply,
     ClearInput,
@@ -134,14 +134,16 @@ UNREADABLE: list[tuple[str | bytes, str]] = [
     ('{"type":"response.cancel","x":{"a":1,"a":2}}', "duplicate_key"),
     ('{"type":"response.cancel","x":' + "[" * 200 + "]" * 200 + "}", "nesting_too_deep"),
     ('{"type":"response.cancel","x":' + '{"a":' * 200 + "1" + "}" * 200 + "}", "nesting_too_deep"),
-    ("[" * 100_000, "nesting_too_deep"),
+    ("[" * 9_000, "nesting_too_deep"),
+    ("[" * 100_000, "event_too_large"),
+    ('{"type":"response.cancel","x":[' + "[]," * 20_000 + "[]]}", "event_too_large"),
     ('{"type":"conversation.item.truncate","item_id":"i","audio_end_ms":-1}', "invalid_value"),
     ('{"type":"conversation.item.truncate","item_id":"i","audio_end_ms":1e3}', "invalid_type"),
     ('{"type":"conversation.item.truncate","item_id":"i","audio_end_ms":' + "9" * 400 + "}", "invalid_value"),
     ('{"type":"conversation.item.delete","item_id":""}', "invalid_value"),
     (b"\xff\xfe", "invalid_utf8"),
     (b'{"type":"response.cancel"}', "binary_event"),
-    ('{"type":"response.cancel","x":[' + "[],[]," * (STRUCTURED_BYTES_MAX // 5) + "[]]}", "event_too_large"),
+    ('{"type":"response.cancel","x":[' + "[],[]," * (STRUCTURED_CHARS_MAX // 5) + "[]]}", "event_too_large"),
 ]
 
 
@@ -167,7 +169,7 @@ def test_an_endless_event_id_is_not_echoed() -> None:
 
 
 def test_large_audio_is_read_although_large_structure_is_not() -> None:
-    audio = base64.b64encode(bytes(2 * STRUCTURED_BYTES_MAX)).decode()
+    audio = base64.b64encode(bytes(2 * STRUCTURED_CHARS_MAX)).decode()
     assert isinstance(event("input_audio_buffer.append", audio=audio), AppendAudio)
 
 
