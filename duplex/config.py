@@ -162,6 +162,8 @@ class PacingSettings(_Section):
     """Default run-ahead of WebSocket audio; `duplex.lead_ms` sets it per session."""
     generated_ms_max: Ms = 10_000
     """Bound on audio generated but not sent, whatever the run-ahead."""
+    tick_start_delay_ms: Ms = 40
+    """Silence before a reply of a model in lock-step, against the jitter of its ticks."""
     clauses_ahead: int = Field(2, ge=1, le=16)
     """Clauses the thinker may be ahead of the talker."""
     text_chars_max: int = Field(8_000, ge=100)

@@ -36,7 +36,7 @@ from duplex.payloads import (
 )
 from duplex.protocol import AppendAudio, TransportName, WireEncoder, WireProfile, decode, to_json
 from duplex.session.config import SessionConfig
-from duplex.session.core import SessionCore, Traits
+from duplex.session.core import SessionCore
 from duplex.session.effects import (
     CutLane,
     Drop,
@@ -54,6 +54,7 @@ from duplex.session.effects import (
 )
 from duplex.session.events import ReplyAudio, ServerEvent
 from duplex.session.messages import Connected, Disconnected, Heard, Inbound, Network, Sampled, Sent, StageOutput
+from duplex.session.traits import Traits
 from duplex.stages.contract import Role
 from duplex.stages.run import Executor, StageRunners
 from duplex.timeline.playback import WallClockPlayer
@@ -109,6 +110,7 @@ class SessionActor:
             transport=transport_name,
             semantic=Role.END_OF_TURN in nodes,
             pausable=Role.THINK in nodes and nodes[Role.THINK].spec.pausable,
+            transcribes=Role.TRANSCRIBE in nodes,
             tick_mode=context.tick_ms is not None,
         )
         self._core = SessionCore(session_id, config, settings, traits, new_id, next_job)
@@ -120,8 +122,10 @@ class SessionActor:
             ring_events_max=settings.conversation.event_ring_max,
         )
         rate = PTIME * 50 if transport_name == "webrtc" else WEBSOCKET_RATE
+        pacing = settings.pacing
+        start_delay_ms = 0 if context.tick_ms is None else pacing.tick_start_delay_ms
         self.egress = EgressQueue(
-            session_id, CONVERSATION_LANE, rate, context.runners.lanes, settings.pacing.generated_ms_max
+            session_id, CONVERSATION_LANE, rate, context.runners.lanes, pacing.generated_ms_max, start_delay_ms
         )
         self._ingress = Ingress(settings.turn.input_buffer_ms_max)
         self._append_resampler = StreamResampler(WEBSOCKET_RATE, INPUT_RATE)
@@ -312,7 +316,8 @@ class SessionActor:
                 self._items[effect.address.reply] = effect.item_id
                 if effect.last and len(self._items) > 8:
                     self._items.pop(next(iter(self._items)))
-                self.egress.enqueue(effect.address, effect.audio, effect.last)
+                if not self.egress.enqueue(effect.address, effect.audio, effect.last):
+                    _log.error("egress_refused", session_id=self.session_id, epoch=effect.address.epoch)
             case CutLane():
                 self._runners.cut(self.session_id, effect.lane, effect.epoch)
                 self.egress.cut(effect.epoch, effect.fade_ms)

@@ -197,9 +197,7 @@ class SessionHost:
         if not decision.admitted:
             raise ServerBusy(decision.retry_after_s)
 
-    def _begin(
-        self, prefix: str, session: dict[str, Any] | None
-    ) -> tuple[str, SessionConfig, Callable[[str], str]]:
+    def _begin(self, prefix: str, session: dict[str, Any] | None) -> tuple[str, SessionConfig, Callable[[str], str]]:
         random = Random(os.urandom(16))
 
         def new_id(kind: str) -> str:

@@ -64,9 +64,13 @@ class EgressQueue:
         rate: output rate, 48 kHz for WebRTC, 24 kHz for WebSocket; must divide 48 kHz.
         lanes: epochs to check against, when audio is queued and again when it leaves.
         queue_ms_max: bound on waiting audio; past it `enqueue` refuses.
+        start_delay_ms: silence before a reply that begins from nothing; for a model in lock-step, whose audio comes
+            just in time and would run dry at every jitter.
     """
 
-    def __init__(self, session: str, lane: int, rate: int, lanes: Lanes, queue_ms_max: int) -> None:
+    def __init__(
+        self, session: str, lane: int, rate: int, lanes: Lanes, queue_ms_max: int, start_delay_ms: int = 0
+    ) -> None:
         self.rate = rate
         self.enqueue_gate = Gate("egress.enqueue", lanes)
         self.send_gate = Gate("egress.send", lanes)
@@ -74,6 +78,8 @@ class EgressQueue:
         self._max = samples_from_ms(queue_ms_max) // self._scale
         self._history_max = samples_from_ms(_HISTORY_MS) // self._scale
         self._edge = samples_from_ms(_EDGE_MS) // self._scale
+        self._start_delay = samples_from_ms(start_delay_ms) // self._scale
+        self._delay = 0
         self._silent = Address(session=session, lane=lane, epoch=0)
         self._segments: deque[_Segment] = deque()
         self._waiting = 0
@@ -91,6 +97,8 @@ class EgressQueue:
         self._sounding = False
         """The last packet ended in content."""
         self._ranges: list[SentRange] = []
+        self._gap: int | None = None
+        """Silence since the open reply ran dry; an underrun once more of the reply follows, else its end."""
         self._underruns = 0
         self._underrun = 0
 
@@ -118,12 +126,16 @@ class EgressQueue:
         if last:
             self._resampler = None
         if len(pcm):
+            self._end_gap()
+            if not self._segments and not self._sounding and address.reply not in self._queued:
+                self._delay = self._start_delay
             content = self._queued.get(address.reply, 0)
             self._segments.append(_Segment(address, content, pcm))
             self._queued[address.reply] = content + len(pcm)
             self._waiting += len(pcm)
         if last:
             self._queued.pop(address.reply, None)
+            self._gap = None
         return True
 
     def cut(self, epoch: int, fade_ms: int) -> None:
@@ -135,6 +147,7 @@ class EgressQueue:
         self._history.clear()
         self._history_length = 0
         self._open = None
+        self._gap = None
         self._queued.clear()
         self._resampler = None
         self._held = False
@@ -187,6 +200,9 @@ class EgressQueue:
                 self._sounding = False
                 return None
             return self._starved(n)
+        if self._delay > 0:
+            self._delay -= n
+            return None
         first = self._segments[0].address
         pcm = self._take(n)
         if self._rise or self._gain != self._gain_target or self._gain != 1.0:
@@ -291,23 +307,29 @@ class EgressQueue:
             ramp = np.ones(len(pcm), np.float32)
             ramp[len(pcm) - edge :] = np.linspace(1.0, 0.0, edge, dtype=np.float32)
             pcm = _scaled(pcm, ramp)
-            self._begin_underrun(n - len(pcm))
+            self._begin_gap(n - len(pcm))
         self._note(Kind.SILENCE, n - len(pcm))
         out = np.zeros(n, np.int16)
         out[: len(pcm)] = pcm
         return out
 
-    def _begin_underrun(self, length: int) -> None:
-        self._underruns += 1
-        self._underrun += length
+    def _begin_gap(self, length: int) -> None:
+        self._gap = length
         self._rise = self._edge
+
+    def _end_gap(self) -> None:
+        if self._gap is not None:
+            self._underruns += 1
+            self._underrun += self._gap
+            self._gap = None
 
     def _starved(self, n: int) -> Popped:
         assert self._open is not None
-        if self._sounding:
-            self._begin_underrun(0)
-            self._sounding = False
-        self._underrun += n
+        if self._gap is not None:
+            self._gap += n
+        elif self._sounding:
+            self._begin_gap(n)
+        self._sounding = False
         self._note(Kind.SILENCE, n)
         return Popped(pcm=np.zeros(n, np.int16), epoch=self._open.epoch, reply=None)
 

@@ -8,7 +8,7 @@ Source: DESIGN.md §5.
 from __future__ import annotations
 
 from duplex.config import PacingSettings
-from duplex.units import MonoNs, Samples, ns_from_samples, samples_from_ms
+from duplex.units import Samples, samples_from_ms
 
 
 class JitterMeter:
@@ -37,8 +37,3 @@ def lead_target(settings: PacingSettings, network_jitter_ms: float, stage_jitter
     """Return the lead a WebRTC session should have."""
     total = settings.client_buffer_ms + network_jitter_ms + stage_jitter_ms + settings.codec_unit_ms
     return samples_from_ms(max(total, settings.lead_ms_min))
-
-
-def hold_until(dry_at: MonoNs, target: Samples) -> MonoNs:
-    """Return when a lead that runs dry at `dry_at` has fallen to its target."""
-    return MonoNs(dry_at - ns_from_samples(target))

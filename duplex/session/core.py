@@ -13,7 +13,6 @@ from enum import Enum
 from typing import Literal
 
 from duplex.config import Settings
-from duplex.pacing.lead import JitterMeter, lead_target
 from duplex.payloads import CONVERSATION_LANE, Address, JobId, TickOutput
 from duplex.session.barge_in import BargeIn
 from duplex.session.config import SessionConfig
@@ -62,6 +61,7 @@ from duplex.session.messages import (
     TruncateItem,
 )
 from duplex.session.tick_output import TickOutputPolicy
+from duplex.session.traits import Traits
 from duplex.session.turn_output import TurnOutput
 from duplex.timeline.ledger import Kind
 from duplex.timeline.playback import WebRtcDelay
@@ -79,18 +79,6 @@ class Why(Enum):
 
     INPUT_STALL = "input_stall"
     PLAYOUT = "playout"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Traits:
-    """What the core has to know of the pack and of the transport."""
-
-    transport: Literal["webrtc", "websocket"]
-    semantic: bool
-    """The pack has an end-of-turn model."""
-    pausable: bool
-    """Its thinker can be paused."""
-    tick_mode: bool
 
 
 @dataclass(slots=True)
@@ -131,16 +119,14 @@ class SessionCore:
             WebRtcDelay(pacing.client_buffer_ms, pacing.network_jitter_ms) if traits.transport == "webrtc" else None
         )
         self.conversation = Conversation(settings.conversation.items_max)
-        self.lane = Lane(CONVERSATION_LANE, webrtc)
+        self.lane = Lane(CONVERSATION_LANE, webrtc, pacing)
         barge_in = BargeIn(settings.barge_in, config.on_onset, self._outbox)
         barge_in.resumer = self
         self._ear = Ear(
-            session, config.turn_detection, settings.turn, barge_in, traits.semantic, self.conversation, self._outbox,
-            new_id, self,
+            session, config.turn_detection, settings.turn, barge_in, traits, self.conversation, self._outbox, new_id, self,
         )  # fmt: skip
         self._turns = TurnOutput(self.lane, self.conversation, self._outbox, pacing, traits.pausable, self)
         self._ticks = TickOutputPolicy(self.lane, self._outbox, self._new_tick_reply, self)
-        self._jitter = JitterMeter(pacing.stage_jitter_ms)
         self._video = VideoWatermark(samples_from_ms(settings.media.video_lag_ms))
         self._wanted: deque[_Wanted] = deque()
         self._cut_reason: StatusReason = "turn_detected"
@@ -254,17 +240,8 @@ class SessionCore:
         if isinstance(msg.payload, TickOutput):
             self._ticks.take(msg.payload, self._now)
         elif not self._ear.take(msg.job, msg.payload, self._now):
-            self._take_reply_output(msg)
+            self._turns.take(msg.job, msg.payload, self._now)
         self._settle_playout()
-
-    def _take_reply_output(self, msg: StageOutput) -> None:
-        generated = self.lane.active.generated if self.lane.active is not None else 0
-        dry_at = self.lane.dry_at(self._now)
-        self._turns.take(msg.job, msg.payload, self._now)
-        active = self.lane.active
-        if generated and active is not None and active.generated > generated:
-            self._jitter.observed(max(0.0, seconds_from_ns(self._now - dry_at) * 1000))
-            self._retarget()
 
     # Configuration. -------------------------------------------------------------------------------------------------
 
@@ -280,23 +257,13 @@ class SessionCore:
     def _apply(self, config: SessionConfig) -> None:
         self._ear.barge_in.on_onset = config.on_onset
         self._ear.transcribe_for_client = config.transcribe
-        self._ear.configure(None if self._traits.tick_mode and config.turn_detection is None else config.turn_detection)
-        self._retarget()
-
-    def _retarget(self) -> None:
-        """Resolve the lead target of this session."""
-        if self.lane.webrtc is not None:
-            self._turns.target = lead_target(self._settings.pacing, self.lane.webrtc.jitter_ms, self._jitter.p95_ms)
-        elif self.config.lead_ms is not None:
-            self._turns.target = samples_from_ms(self.config.lead_ms)
-        else:
-            self._turns.target = None
+        self._ear.configure(config.turn_detection)
+        self.lane.lead_ms = config.lead_ms
 
     def _network(self, msg: Network) -> None:
         if self.lane.webrtc is not None:
             self.lane.webrtc.measured(msg.rtt_ms, msg.jitter_ms)
         self.lane.lost = max(self.lane.lost, msg.lost)
-        self._retarget()
 
     # Items. ---------------------------------------------------------------------------------------------------------
 
@@ -312,8 +279,8 @@ class SessionCore:
 
     @property
     def output_alive(self) -> bool:
-        """A reply is being made or played."""
-        return self.lane.alive
+        """A reply is being made or played that the user's voice may interrupt (a model in tick mode decides itself)."""
+        return self.lane.alive and not self._traits.tick_mode
 
     def interrupt(self) -> None:
         """The user interrupts: cut the output."""

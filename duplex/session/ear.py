@@ -29,6 +29,7 @@ from duplex.session.events import (
     Transcribed,
     TranscriptionFailed,
 )
+from duplex.session.traits import Traits
 from duplex.session.turns import Fact, TurnTracker, limits_for
 from duplex.stages.contract import Role
 from duplex.timeline.watermark import Watermark
@@ -77,12 +78,12 @@ class Ear:
         session: id, for addresses.
         detection: the session's turn detection; None is push to talk.
         settings, barge_in: bounds and policy.
-        semantic: the pack has an end-of-turn model; without one silence of the server_vad length decides.
+        traits: without an end-of-turn model silence of the server_vad length decides.
         mind: the core.
     """
 
     def __init__(
-        self, session: str, detection: TurnDetection | None, settings: TurnSettings, barge_in: BargeIn, semantic: bool,
+        self, session: str, detection: TurnDetection | None, settings: TurnSettings, barge_in: BargeIn, traits: Traits,
         conversation: Conversation, outbox: Outbox, new_id: Callable[[str], str], mind: Mind,
     ) -> None:  # fmt: skip
         self.watermark = Watermark()
@@ -90,7 +91,7 @@ class Ear:
         self.transcribe_for_client = True
         self._session = session
         self._settings = settings
-        self._semantic = semantic
+        self._traits = traits
         self._conversation = conversation
         self._outbox = outbox
         self._new_id = new_id
@@ -200,7 +201,7 @@ class Ear:
     # Inside. --------------------------------------------------------------------------------------------------------
 
     def _effective(self, detection: TurnDetection | None) -> TurnDetection | None:
-        if detection is None or detection.kind == "server_vad" or self._semantic:
+        if detection is None or detection.kind == "server_vad" or self._traits.semantic:
             return detection
         return TurnDetection(
             kind="server_vad",
@@ -210,7 +211,7 @@ class Ear:
 
     @property
     def _looks_semantically(self) -> bool:
-        return self._semantic and self._detection is not None and self._detection.kind == "semantic_vad"
+        return self._traits.semantic and self._detection is not None and self._detection.kind == "semantic_vad"
 
     def _onset(self) -> None:
         detection = self._detection
@@ -260,7 +261,7 @@ class Ear:
         whole = Span(utterance.start, span.end)
         if self._looks_semantically and self._end_job is None:
             self._end_job = self._submit(Role.END_OF_TURN, whole, self._tracker.speech_end, now)
-        if not any(each.item is None for each in self._transcriptions.values()):
+        if self._traits.transcribes and not any(each.item is None for each in self._transcriptions.values()):
             self._transcribe(whole, self._tracker.speech_end, now)
 
     def _ended(self, now: MonoNs) -> None:
@@ -286,19 +287,28 @@ class Ear:
         previous = self._conversation.add(item)
         self._outbox.send(InputCommitted(item_id=item.id, previous_item_id=previous))
         self._outbox.send(ItemAdded(item=item.view(), previous_item_id=previous))
-        job = next((job for job, each in self._transcriptions.items() if each.item is None), None)
-        if job is None:
-            job = self._transcribe(Span(utterance.start, self.watermark.position), speech_end, now)
-        transcription = self._transcriptions[job]
-        transcription.item = item
-        transcription.auto = auto
-        ended = now - ns_from_samples(self.watermark.position - speech_end)
-        transcription.marks.update(speech_end=MonoNs(ended), committed=now)
-        self._outbox.observe("duplex_endpointing_seconds", seconds_from_ns(now - ended))
+        ended = MonoNs(now - ns_from_samples(self.watermark.position - speech_end))
+        self._outbox.observe("duplex_endpointing_seconds", seconds_from_ns(MonoNs(now - ended)))
+        self._await_words(item, Span(utterance.start, self.watermark.position), speech_end, auto, ended, now)
         self._utterance = None
         self._tracker.close()
         self._buffer_start = self.watermark.position
         self._voice_in_buffer = False
+
+    def _await_words(
+        self, item: Item, span: Span, speech_end: Samples, auto: bool, ended: MonoNs, now: MonoNs
+    ) -> None:  # fmt: skip
+        """Attach the transcription that a look began, or begin one."""
+        if not self._traits.transcribes:
+            item.text = ""
+            return
+        job = next((job for job, each in self._transcriptions.items() if each.item is None), None)
+        if job is None:
+            job = self._transcribe(span, speech_end, now)
+        transcription = self._transcriptions[job]
+        transcription.item = item
+        transcription.auto = auto
+        transcription.marks.update(speech_end=ended, committed=now)
         if transcription.finished:
             self._transcribed(job, transcription, now)
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal
 
+from duplex.config import PacingSettings
+from duplex.pacing.lead import JitterMeter, lead_target
 from duplex.payloads import Address, JobId
 from duplex.session.conversation import Item
 from duplex.session.events import ReplyStatus, ReplyView, StatusReason
@@ -96,12 +98,18 @@ class Lane:
     Args:
         number: as in `Address.lane`.
         webrtc: the way to the listener when audio leaves at real time; None on WebSocket, whose client plays by itself.
+        pacing: what the lead target is made of.
     """
 
-    def __init__(self, number: int, webrtc: WebRtcDelay | None) -> None:
+    def __init__(self, number: int, webrtc: WebRtcDelay | None, pacing: PacingSettings) -> None:
         self.number = number
         self.epoch = 0
         self.webrtc = webrtc
+        self.lead_ms: int | None = None
+        """WebSocket: how far audio may run ahead of the client's player; None: freely."""
+        self.stage_jitter = JitterMeter(pacing.stage_jitter_ms)
+        """Time from when a step was due until its audio was there."""
+        self._pacing = pacing
         self.lost = 0
         """Packets of ours reported lost so far."""
         self._player = WallClockPlayer()
@@ -188,6 +196,24 @@ class Lane:
             self._ledger.rewind()
 
     # Pacing. --------------------------------------------------------------------------------------------------------
+
+    def hold_until(self, dry_at: MonoNs, now: MonoNs, slack: int = 1) -> MonoNs | None:
+        """Return when work for audio that runs dry at `dry_at` becomes due; None: at once.
+
+        Args:
+            slack: widens the target for stages that work further ahead.
+        """
+        target = self.target()
+        if target is not None:
+            return MonoNs(dry_at - ns_from_samples(target * slack))
+        over = self.waiting - samples_from_ms(self._pacing.generated_ms_max) // 2
+        return MonoNs(now + ns_from_samples(over)) if over > 0 else None
+
+    def target(self) -> Samples | None:
+        """Return the lead at which generation pauses; None: it runs ahead as far as the bound on unsent audio lets it."""
+        if self.webrtc is not None:
+            return lead_target(self._pacing, self.webrtc.jitter_ms, self.stage_jitter.p95_ms)
+        return None if self.lead_ms is None else samples_from_ms(self.lead_ms)
 
     @property
     def waiting(self) -> Samples:

@@ -12,7 +12,6 @@ from collections import deque
 from dataclasses import dataclass
 
 from duplex.config import PacingSettings
-from duplex.pacing.lead import hold_until
 from duplex.payloads import Audio, Clause, Job, JobId, LatentChunk, Latents, Pace, WordMark
 from duplex.session.clauses import ClauseSplitter
 from duplex.session.effects import Drop, Enqueue, Outbox, Submit
@@ -45,14 +44,10 @@ class Speech:
         reply, lane: whose.
         outbox: takes the effects.
         pacing: bounds.
-        target: lead target of this session; None lets generation run ahead freely (file clients).
     """
 
-    def __init__(
-        self, reply: Reply, lane: Lane, outbox: Outbox, pacing: PacingSettings, target: Samples | None
-    ) -> None:
+    def __init__(self, reply: Reply, lane: Lane, outbox: Outbox, pacing: PacingSettings) -> None:
         assert reply.item is not None and reply.item.spoken is not None
-        self.target = target
         self._reply = reply
         self._item_id = reply.item.id
         self._spoken = reply.item.spoken
@@ -67,6 +62,8 @@ class Speech:
         self._ready: deque[tuple[str, Latents]] = deque()
         self._voicing: _Voicing | None = None
         self._vocoding: JobId | None = None
+        self._due = MonoNs(0)
+        """When the chunk in work was due."""
         self._chunk_ms = pacing.chunk_ms_first
         self._source = 0
         """Samples made so far at the voice's own rate."""
@@ -100,6 +97,7 @@ class Speech:
                 self._queue(payload, now)
         elif job == self._vocoding and isinstance(payload, Audio):
             self._vocoding = None
+            self._lane.stage_jitter.observed(seconds_from_ns(MonoNs(now - self._due)) * 1000)
             self._voiced(payload, now)
         else:
             return False
@@ -179,6 +177,7 @@ class Speech:
         job = self._vocoding = self._outbox.next_job()
         chunk = LatentChunk(latents=latents, first=first, last=last)
         pace = self._pace(now, Samples(0), slack=1)
+        self._due = max(now, pace.hold_until or now)
         self._outbox.add(
             Submit(job=Job(id=job, stage=Role.VOCODE, address=self._reply.address, payload=chunk, pace=pace))
         )
@@ -188,7 +187,7 @@ class Speech:
         if not self._reply.generated and not self._lane.waiting and not downstream:
             return Pace(since=self._reply.since)
         dry_at = MonoNs(self._lane.dry_at(now) + ns_from_samples(downstream))
-        held = None if self.target is None else hold_until(dry_at, Samples(self.target * slack))
+        held = self._lane.hold_until(dry_at, now, slack)
         return Pace(since=self._reply.since, dry_at=dry_at, hold_until=held)
 
     def _unvoiced(self) -> Samples:

@@ -12,7 +12,7 @@ from duplex.session.events import ReplyStatus, ReplyText, StatusReason
 from duplex.session.lane import Lane, Reply
 from duplex.session.speech import Speech
 from duplex.stages.contract import Role
-from duplex.units import MonoNs, Samples
+from duplex.units import MonoNs
 
 
 class Floor(Protocol):
@@ -43,7 +43,6 @@ class TurnOutput:
         pausable: bool,
         floor: Floor,
     ) -> None:
-        self.target: Samples | None = None
         self._lane = lane
         self._conversation = conversation
         self._outbox = outbox
@@ -98,7 +97,7 @@ class TurnOutput:
         if reply.item is None:
             self._floor.begin_output(reply)
             if reply.modality == "audio":
-                self._speech = Speech(reply, self._lane, self._outbox, self._pacing, self.target)
+                self._speech = Speech(reply, self._lane, self._outbox, self._pacing)
         reply.mark("first_token", now)
         if delta.finish is not None:
             reply.think_job = None
