@@ -7,6 +7,7 @@ edge (DESIGN.md §1, invariants 1 and 10). Audio arrays are numpy, mono; they ar
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, NewType
 
 import numpy as np
@@ -49,6 +50,18 @@ class Pace:
     """Not worth doing before: the lead is at its target until then."""
     speculative: bool = False
     """May be thrown away: served after everything else."""
+
+
+class Role(StrEnum):
+    """What a node does for the session core; a pack has at most one node of each role."""
+
+    VAD = "vad"
+    END_OF_TURN = "end_of_turn"
+    TRANSCRIBE = "transcribe"
+    THINK = "think"
+    TALK = "talk"
+    VOCODE = "vocode"
+    TICK = "tick"
 
 
 # Payloads. ---------------------------------------------------------------------------------------------------------
@@ -213,7 +226,7 @@ class Job:
     """A payload on its way to one stage."""
 
     id: JobId
-    stage: str
+    stage: Role
     address: Address
     payload: Payload
     pace: Pace

@@ -125,8 +125,9 @@ class EgressQueue:
         self._open = None if last else address
         if last:
             self._resampler = None
-        if len(pcm):
+        if audio is not None:
             self._end_gap()
+        if len(pcm):
             if not self._segments and not self._sounding and address.reply not in self._queued:
                 self._delay = self._start_delay
             content = self._queued.get(address.reply, 0)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from duplex.config import TurnSettings
-from duplex.payloads import INPUT_LANE, Address, JobId, Pace, Payload, StageError, Transcript, TurnEnd
+from duplex.payloads import INPUT_LANE, Address, JobId, Pace, Payload, Role, StageError, Transcript, TurnEnd
 from duplex.session.barge_in import BargeIn, Verdict
 from duplex.session.config import TurnDetection
 from duplex.session.conversation import Conversation, Item
@@ -31,7 +31,6 @@ from duplex.session.events import (
 )
 from duplex.session.traits import Traits
 from duplex.session.turns import Fact, TurnTracker, limits_for
-from duplex.stages.contract import Role
 from duplex.timeline.watermark import Watermark
 from duplex.units import MonoNs, Samples, Span, ns_from_samples, samples_from_ms, seconds_from_ns, seconds_from_samples
 

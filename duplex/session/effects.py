@@ -6,9 +6,8 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from duplex.payloads import Address, Audio, Job, JobId, Pace
+from duplex.payloads import Address, Audio, Job, JobId, Pace, Role
 from duplex.session.events import ServerEvent
-from duplex.stages.contract import Role
 from duplex.units import Samples, Span
 
 

@@ -12,12 +12,11 @@ from collections import deque
 from dataclasses import dataclass
 
 from duplex.config import PacingSettings
-from duplex.payloads import Audio, Clause, Job, JobId, LatentChunk, Latents, Pace, WordMark
+from duplex.payloads import Audio, Clause, Job, JobId, LatentChunk, Latents, Pace, Role, WordMark
 from duplex.session.clauses import ClauseSplitter
 from duplex.session.effects import Drop, Enqueue, Outbox, Submit
 from duplex.session.events import ReplyText
 from duplex.session.lane import Lane, Reply
-from duplex.stages.contract import Role
 from duplex.units import POSITION_RATE, MonoNs, Samples, convert, ns_from_samples, seconds_from_ns
 
 

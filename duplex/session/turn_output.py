@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Protocol
 
 from duplex.config import PacingSettings
-from duplex.payloads import Audio, Job, JobId, Latents, Pace, Payload, Prompt, StageError, TextDelta
+from duplex.payloads import Audio, Job, JobId, Latents, Pace, Payload, Prompt, Role, StageError, TextDelta
 from duplex.session.conversation import Conversation
 from duplex.session.effects import Drop, Outbox, Pause, Resume, Submit
 from duplex.session.events import ReplyStatus, ReplyText, StatusReason
 from duplex.session.lane import Lane, Reply
 from duplex.session.speech import Speech
-from duplex.stages.contract import Role
 from duplex.units import MonoNs
 
 

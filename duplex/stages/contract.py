@@ -9,29 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Protocol
 
 from typing_extensions import TypeIs
 
-from duplex.payloads import Job, JobId, Payload, StageError
+from duplex.payloads import Job, JobId, Payload, Role, StageError
+
+__all__ = [
+    "BatchStage", "Emit", "EngineStage", "ModelPack", "NodeSpec", "PackError", "Progress", "Role", "Stage", "is_engine",
+]  # fmt: skip
 
 Emit = Callable[[Payload | StageError], None]
 """Hands one output of a job to the runner; callable from any thread."""
 Progress = Callable[[str], None]
 """Tells a person what is being loaded, one short line."""
-
-
-class Role(StrEnum):
-    """What a node does for the session core; a pack has at most one node of each role."""
-
-    VAD = "vad"
-    END_OF_TURN = "end_of_turn"
-    TRANSCRIBE = "transcribe"
-    THINK = "think"
-    TALK = "talk"
-    VOCODE = "vocode"
-    TICK = "tick"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -370,7 +370,7 @@ class StageRunners:
 
     def submit(self, job: Job) -> None:
         """Give a job to its stage."""
-        self.runners[Role(job.stage)].submit(job)
+        self.runners[job.stage].submit(job)
 
     def cut(self, session: str, lane: int, epoch: int) -> None:
         """Make everything of the lane that is older than `epoch` stale, at every stage at once."""
@@ -378,17 +378,17 @@ class StageRunners:
         for runner in self.runners.values():
             runner.cut(session, lane, epoch)
 
-    def drop(self, stage: str, job: JobId) -> None:
+    def drop(self, role: Role, job: JobId) -> None:
         """Take one job back."""
-        self.runners[Role(stage)].drop(job)
+        self.runners[role].drop(job)
 
-    def pause(self, stage: str, job: JobId) -> None:
-        runner = self.runners[Role(stage)]
+    def pause(self, role: Role, job: JobId) -> None:
+        runner = self.runners[role]
         if isinstance(runner, EngineRunner):
             runner.pause(job)
 
-    def resume(self, stage: str, job: JobId) -> None:
-        runner = self.runners[Role(stage)]
+    def resume(self, role: Role, job: JobId) -> None:
+        runner = self.runners[role]
         if isinstance(runner, EngineRunner):
             runner.resume(job)
 

@@ -18,7 +18,7 @@ FIRST = ns_from_ms(1000)
 
 def job(number: int, session: str = "s", lane: int = 0, epoch: int = 0, **pace: int) -> Job:
     return Job(
-        id=JobId(number), stage="talk", address=Address(session=session, lane=lane, epoch=epoch, reply="r"),
+        id=JobId(number), stage=Role.TALK, address=Address(session=session, lane=lane, epoch=epoch, reply="r"),
         payload=Clause(index=0, text="hello", voice="v"), pace=Pace(since=MonoNs(pace.get("since", 0)), **{
             key: MonoNs(value) for key, value in pace.items() if key != "since"}),
     )  # fmt: skip
@@ -58,7 +58,7 @@ def test_a_full_queue_refuses_and_keeps_what_it_has() -> None:
         payload = VoiceWindow(span=span, pcm=None)  # type: ignore[arg-type]
         return Job(
             id=JobId(number),
-            stage="vad",
+            stage=Role.VAD,
             address=Address(session="s", lane=-1, epoch=0),
             payload=payload,
             pace=Pace(since=MonoNs(0)),
@@ -73,7 +73,7 @@ def test_a_full_queue_refuses_and_keeps_what_it_has() -> None:
 
 def test_a_queue_takes_only_what_its_stage_takes() -> None:
     wrong = Job(
-        id=JobId(1), stage="talk", address=Address(session="s", lane=0, epoch=0),
+        id=JobId(1), stage=Role.TALK, address=Address(session="s", lane=0, epoch=0),
         payload=Utterance(span=Span(Samples(0), Samples(1)), pcm=None), pace=Pace(since=MonoNs(0)),  # type: ignore[arg-type]
     )  # fmt: skip
     refused = queue().put(wrong)
