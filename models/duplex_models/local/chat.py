@@ -11,8 +11,8 @@ _MARK, _BROKEN = "<|", "< |"
 _CHARS_PER_TOKEN = 3.0
 """English has about 4.3; an estimate from below, so that an overflow is rare."""
 _TOKENS_PER_MESSAGE = 8
-TURNS_PER_CUT = 4
-"""Turns left out together when a conversation outgrows the context."""
+_KEPT = 1 / 4
+"""What of the allowed length is left after a cut: a cut must be rare, because the engine then reads the prompt anew."""
 
 
 def plain(text: str) -> str:
@@ -42,37 +42,36 @@ def render(messages: Sequence[Message], reply_so_far: str = "") -> str:
     return "".join(turns) + opened + so_far
 
 
-def tokens_estimate(messages: Sequence[Message], reply_so_far: str = "") -> int:
-    """Return roughly how many tokens `render` makes, seldom too few."""
-    chars = sum(len(m.text) for m in messages) + len(reply_so_far)
-    return int(chars / _CHARS_PER_TOKEN) + _TOKENS_PER_MESSAGE * (len(messages) + 1)
+def tokens_estimate(messages: Sequence[Message]) -> int:
+    """Return roughly how many tokens the messages take in a prompt, seldom too few."""
+    return sum(int(len(m.text) / _CHARS_PER_TOKEN) + _TOKENS_PER_MESSAGE for m in messages)
 
 
-def without_oldest_turns(messages: Sequence[Message], turns: int) -> tuple[Message, ...] | None:
-    """Leave out the oldest turns (a user's message and what answers it); system messages stay.
+def fit(messages: Sequence[Message], tokens_max: int) -> tuple[Message, ...]:
+    """Leave out oldest turns (a user's message and what answers it) of a conversation that is too long.
 
-    Returns:
-        The shorter conversation, or None when only its last turn is left. The last turn always stays.
+    System messages and the last turn always stay. Where to cut depends on the messages before the cut alone, so that a
+    growing conversation keeps its first message, and with it the engine's cached prefix, from one cut to the next:
+
+        length  /| /| /      tokens_max
+               / |/ |/       a quarter of it
+
+    Args:
+        tokens_max: most tokens of what is not a system message, by the estimate.
     """
-    said = [i for i, m in enumerate(messages) if m.role != "system"]
-    starts = [i for i in said if messages[i].role == "user" and i != said[0]]
-    if not starts:
-        return None
-    first = starts[min(turns, len(starts)) - 1]
-    return tuple(m for i, m in enumerate(messages) if m.role == "system" or i >= first)
+    places = [i for i, m in enumerate(messages) if m.role != "system"]
+    said = [messages[i] for i in places]
+    start, length = 0, 0
+    for index, message in enumerate(said):
+        length += tokens_estimate([message])
+        if length > tokens_max:
+            start = _turn_start(said[: index + 1], start, int(tokens_max * _KEPT))
+            length = tokens_estimate(said[start : index + 1])
+    return tuple(m for i, m in enumerate(messages) if m.role == "system" or i >= places[start])
 
 
-def fit(messages: Sequence[Message], tokens_max: int, reply_so_far: str = "") -> tuple[Message, ...]:
-    """Leave out oldest turns until the estimate is at most `tokens_max`, or only the last turn is left.
-
-    Turns go in blocks of four: a growing conversation that no longer fits then keeps its first kept message for some
-    turns, and with it the engine's cached prefix.
-    """
-    fitted, dropped = tuple(messages), 0
-    while tokens_estimate(fitted, reply_so_far) > tokens_max:
-        dropped += TURNS_PER_CUT
-        shorter = without_oldest_turns(messages, dropped)
-        if shorter is None or shorter == fitted:
-            break
-        fitted = shorter
-    return fitted
+def _turn_start(said: Sequence[Message], start: int, tokens_max: int) -> int:
+    """Return the first user's message behind which at most `tokens_max` follow, else the last one after `start`."""
+    starts = [i for i in range(start + 1, len(said)) if said[i].role == "user"]
+    fitting = [i for i in starts if tokens_estimate(said[i:]) <= tokens_max]
+    return (fitting or starts[-1:] or [start])[0]

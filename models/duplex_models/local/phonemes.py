@@ -26,8 +26,8 @@ _LEAD = 2
 """Ids in front of the first phoneme's."""
 _SIBILANTS = frozenset("szʃʒ")
 _VOICELESS_STOPS = frozenset("ptk")
-_SYMBOLS_MAX = 1500
-"""Phonemes of one clause, about two minutes of speech; the rest is left unsaid."""
+_SYMBOLS_MAX = 600
+"""Phonemes of one clause, about 40 s of speech; the rest is left unsaid, so that no clause holds the talker up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from duplex_models.local import numbers
 
 _LETTERS_MAX = 40
 """A longer run of letters is not a word; its first letters are said."""
-_WORDS_MAX = 400
+_WORDS_MAX = 200
 """Spoken words of one clause; the rest is left unsaid."""
 
 

@@ -116,7 +116,7 @@ class Think:
         run = _Run(
             job=job,
             emit=emit,
-            messages=chat.fit(messages, options.context_tokens - tokens_max, prompt.reply_so_far),
+            messages=chat.fit(messages, min(options.history_tokens, options.context_tokens - tokens_max)),
             said_before=prompt.reply_so_far,
             tokens_left=tokens_max,
             skip_space=prompt.reply_so_far[-1:].isspace(),
@@ -196,9 +196,10 @@ class Think:
             run.emit(last)
 
     def _complete(self, run: _Run, slot: int) -> LlamaEnd:
-        """Ask the engine, leaving out oldest turns while it says that the prompt is too long."""
+        """Ask the engine; where its own count of tokens says that the prompt is too long, with the last turn alone."""
         assert self._model is not None, "loaded before the first job"
-        while True:
+        for attempt in (run.messages, chat.fit(run.messages, 0)):
+            run.messages = attempt
             try:
                 return self._model.complete(
                     run.prompt(),
@@ -209,10 +210,8 @@ class Think:
                     stop=_STOP,
                 )
             except ContextOverflowError as error:
-                shorter = chat.without_oldest_turns(run.messages, chat.TURNS_PER_CUT)
-                if shorter is None:
-                    raise EngineError("the last turn is longer than the model's context") from error
-                run.messages = shorter
+                overflow = error
+        raise EngineError(f"instructions and last turn are longer than the model's context: {overflow}") from overflow
 
     def _take(self, run: _Run, token: LlamaToken) -> bool:
         """Emit one token, unless the job was paused or aborted before it; returns whether to stop."""

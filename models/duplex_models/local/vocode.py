@@ -2,7 +2,7 @@
 
 The decoder sees a bounded way to both sides, so a chunk is decoded with a margin of frames that is then thrown away:
 
-    frames    ───────[ 24 margin ][ first … last ][ 20 margin ]───────
+    frames    ───────[ 24 margin ][ first … last ][ 24 margin ]───────
     audio                         [  kept: × hop ]
 """
 
@@ -21,8 +21,9 @@ from duplex_models.local.talk import VoiceLatents
 from duplex_models.local.voice import SplitVoice, Voice
 
 MARGIN_BEFORE = 24
-"""Frames decoded before a chunk; 16 and 12 leave the join 20 dB under the signal, 24 and 20 more than 60."""
-MARGIN_AFTER = 20
+MARGIN_AFTER = 24
+"""Frames decoded before and after a chunk. Error against whole decoding, worst clause: 12 dB with 16 and 12 frames, 46 dB
+with 24 and 20, 70 dB with 24 and 24, 79 dB with 28 and 24; a frame costs 0.7 ms."""
 _PEAK = 32767.0
 _WARM_FRAMES = (9, 16, 32)
 
