@@ -297,25 +297,27 @@ async def talk_to(options: TalkOptions, show: Callable[[str], None]) -> Talk:
         await _connect(peer, options.url, connected)
         async with asyncio.TaskGroup() as tasks:
             ears = tasks.create_task(_listen(listening[0], recording, timeline))
-            await _hold(recording, conversation, options.timeout_s)
+            ended = await _hold(recording, conversation, options.timeout_s)
             ears.cancel()
-    except* TalkError as group:
-        raise group.exceptions[0] from None
     finally:
         await peer.close()
+    if not ended:
+        raise TalkError(f"the answer had not ended {options.timeout_s:g} s after the recording")
     talk.heard = timeline.render()
     first = first_audible(talk.heard, end)
     talk.ttfas_heard_s = None if first is None else (first - end) / RATE
     return talk
 
 
-async def _hold(recording: _Recording, conversation: _Conversation, timeout_s: float) -> None:
+async def _hold(recording: _Recording, conversation: _Conversation, timeout_s: float) -> bool:
+    """Wait until the recording is spoken and answered; False when that takes too long."""
     await recording.finished.wait()
     try:
         async with asyncio.timeout(timeout_s):
             await conversation.until_over()
     except TimeoutError:
-        raise TalkError(f"the answer had not ended {timeout_s:g} s after the recording") from None
+        return False
+    return True
 
 
 async def _connect(peer: Any, url: str, connected: asyncio.Event) -> None:

@@ -21,6 +21,7 @@ from duplex.telemetry import log_failure
 
 Next = Callable[[web.Request], Awaitable[web.StreamResponse]]
 SECURITY_HEADERS: Final = {
+    "Server": "duplex",
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
         "media-src 'self' blob:; worker-src 'self'; manifest-src 'self'; connect-src 'self'; "
