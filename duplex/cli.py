@@ -161,8 +161,8 @@ def load_pack(settings: Settings) -> ModelPack:
     """Make the configured model pack; nothing is loaded yet.
 
     Raises:
-        ConfigError: there is no such pack.
-        PackError: one of its options or of its packages is wrong.
+        ConfigError: there is no such pack, or one of its options is wrong.
+        PackError: it needs a package that is not installed.
     """
     name = settings.model.pack
     found = entry_points(group=_PACKS)
@@ -173,7 +173,10 @@ def load_pack(settings: Settings) -> ModelPack:
     except ImportError as error:
         raise PackError(f"model pack '{name}' needs a package that is not installed: {error}") from error
     threads = settings.threads or os.cpu_count() or 1
-    pack: ModelPack = create(dict(settings.model.options), threads)
+    try:
+        pack: ModelPack = create(dict(settings.model.options), threads)
+    except PackError as error:
+        raise ConfigError(str(error)) from error
     return pack
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from duplex.cli import FAILED, USAGE, load_pack, main
 from duplex.config import ConfigError, load
-from duplex.stages.contract import PackError
 
 pytestmark = pytest.mark.unit
 
@@ -24,6 +23,7 @@ pytestmark = pytest.mark.unit
         (["serve", "--set", ".x=1"], "SECTION.KEY=VALUE"),
         (["serve", "--set", "server=1", "--set", "server.port=2"], "server has a value already"),
         (["serve", "--set", "server.port=[]"], "server.port"),
+        (["serve", "--model", "sim", "--set", 'model.options={"nope":1}'], "nope"),
     ],
 )
 def test_wrong_usage_is_told(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,5 +66,5 @@ def test_packs_are_found_by_name() -> None:
     assert load_pack(load(model={"pack": "sim"})).test_double
     with pytest.raises(ConfigError, match="no model pack"):
         load_pack(load(model={"pack": "none"}))
-    with pytest.raises(PackError):
+    with pytest.raises(ConfigError, match="no_such_option"):
         load_pack(load(model={"pack": "sim", "options": {"no_such_option": 1}}))
