@@ -145,7 +145,7 @@ def test_a_bad_option_is_named(options: dict[str, Any], names: str) -> None:
 # Transcription windows. ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("seconds", "windows"), [(0.0, 1), (1.0, 1), (10.0, 1), (10.1, 2), (25.0, 3), (30.0, 3)])
+@pytest.mark.parametrize(("seconds", "windows"), [(0.0, 1), (1.0, 1), (9.9, 1), (10.0, 2), (25.0, 3), (29.9, 3)])
 def test_windows_are_ten_twenty_or_thirty_seconds(seconds: float, windows: int) -> None:
     samples = np.ones(int(seconds * 16_000), np.float32)
     padded, count = transcribe.pad(samples)
@@ -160,6 +160,24 @@ def test_long_audio_is_cut_at_its_quietest_moment_and_nothing_is_lost() -> None:
     assert np.array_equal(np.concatenate(pieces), samples)
     assert all(len(piece) <= 30 * 16_000 for piece in pieces)
     assert 27.0 <= len(pieces[0]) / 16_000 <= 27.2
+
+
+@pytest.mark.parametrize(
+    ("heard", "tidied"),
+    [
+        (" who wrote Romeo and Juliet.", "Who wrote Romeo and Juliet?"),
+        ("how many days are in a week", "How many days are in a week?"),
+        ("can you help me.", "Can you help me?"),
+        ("When I was young, I lived there.", "When I was young, I lived there."),
+        ("what a day.", "What a day."),
+        ("It is late. Who knows.", "It is late. Who knows."),
+        ("Why? Because.", "Why? Because."),
+        ("what time is it?", "What time is it?"),
+        ("", ""),
+    ],
+)
+def test_transcripts_get_capital_and_question_mark(heard: str, tidied: str) -> None:
+    assert transcribe.tidy(heard) == tidied
 
 
 def test_quiet_is_under_minus_sixty_decibels_everywhere() -> None:

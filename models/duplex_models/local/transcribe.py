@@ -7,6 +7,7 @@ therefore answered with nothing here, and noise is kept away by voice activity.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -30,7 +31,14 @@ _TOKENS_PER_WINDOW = 60
 """Twice what fast speech takes in 10 s; a loop ends there."""
 _QUIET_RMS = 10 ** (-60 / 20)
 """Full scale is 1. Louder in no tenth of a second: nothing was said."""
+_QUESTION = re.compile(
+    r"(?:(?:who|whose|which|where|why|when|what(?! an?\b)|how)\b|"
+    r"(?:can|could|will|would|should|do|does|did|is|are|was|were|have|has) (?:i|you|he|she|it|we|they|there)\b)[^,.!?]*\.?$",
+    re.IGNORECASE,
+)
 _TENTH = mel.RATE // 10
+_LEAD = _TENTH
+"""Silence put in front: speech from the very first sample is written without capitals or question marks."""
 
 
 class Transcribe:
@@ -86,7 +94,7 @@ class Transcribe:
         padded, windows = pad(samples)
         tokens = self._model.generate(mel.log_mel(padded), _PROMPT, tokens_max=_TOKENS_PER_WINDOW * windows)
         text: str = self._tokenizer.decode(tokens, skip_special_tokens=True)
-        return text.strip()
+        return tidy(text)
 
     def release(self, session: str) -> None:
         """Nothing is kept for a session."""
@@ -97,11 +105,11 @@ class Transcribe:
 
 
 def pad(samples: Float32Array) -> tuple[Float32Array, int]:
-    """Return the audio with silence behind it, up to a whole number of 10 s windows, and that number (1 to 3)."""
+    """Return the audio with 0.1 s of silence before and more behind it, in 1 to 3 windows of 10 s, and their number."""
     size = _WINDOW_S * mel.RATE
-    windows = max(1, -(-len(samples) // size))
+    windows = -(-(_LEAD + len(samples)) // size)
     padded = np.zeros(windows * size, np.float32)
-    padded[: len(samples)] = samples
+    padded[_LEAD : _LEAD + len(samples)] = samples
     return padded, windows
 
 
@@ -114,8 +122,8 @@ def is_quiet(samples: Float32Array) -> bool:
 
 
 def parts(samples: Float32Array) -> Iterator[Float32Array]:
-    """Cut audio into pieces of at most 30 s, each at the quietest tenth of a second of its last five seconds."""
-    longest = _WINDOWS_MAX * _WINDOW_S * mel.RATE
+    """Cut audio into pieces that fit into 30 s with their lead, each at the quietest tenth of a second of its last five seconds."""
+    longest = _WINDOWS_MAX * _WINDOW_S * mel.RATE - _LEAD
     while len(samples) > longest:
         tail = samples[longest - _CUT_SEARCH_S * mel.RATE : longest].astype(np.float64)
         energy = sliding_window_view(tail**2, _TENTH)[:: _TENTH // 4].sum(axis=1)
@@ -123,3 +131,16 @@ def parts(samples: Float32Array) -> Iterator[Float32Array]:
         yield samples[:cut]
         samples = samples[cut:]
     yield samples
+
+
+def tidy(text: str) -> str:
+    """Give a transcript its capital, and a plain question its mark: a small thinker answers worse without them.
+
+    A sentence counts as a question if it begins as one, ends with a full stop or nothing, and has no comma
+    (`When I was young, …`).
+    """
+    text = text.strip()
+    text = text[:1].upper() + text[1:]
+    if _QUESTION.match(text) and text[-1:] not in "?!,;:":
+        return text.rstrip(".") + "?"
+    return text
