@@ -8,6 +8,7 @@ import random
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from aiortc import RTCDataChannel, RTCSessionDescription
@@ -101,6 +102,42 @@ async def until(condition: Callable[[], object], what: str, ceiling_s: float = C
         await asyncio.sleep(0.005)
 
 
+class BadNetwork:
+    """Delays and drops what a client sends and receives, by a seed."""
+
+    def __init__(self, seed: int, *, one_way_s: float, loss: float) -> None:
+        self._dice = random.Random(seed)
+        self._delay = one_way_s
+        self._loss = loss
+        self._loop = asyncio.get_running_loop()
+
+    def under(self, protocol: Any) -> None:
+        """Put it between a client's socket and its ICE."""
+        received, transport = protocol.datagram_received, protocol.transport
+        protocol.datagram_received = lambda data, address: self._later(received, data, address)
+        protocol.transport = _Impaired(transport, self)
+
+    def _later(self, call: Callable[[bytes, Any], None], data: bytes, address: Any) -> None:
+        if self._dice.random() >= self._loss:
+            self._loop.call_later(self._delay, call, data, address)
+
+
+class _Impaired:
+    def __init__(self, transport: Any, network: BadNetwork) -> None:
+        self._transport = transport
+        self._network = network
+
+    def sendto(self, data: bytes, address: Any) -> None:
+        self._network._later(self._send, data, address)
+
+    def _send(self, data: bytes, address: Any) -> None:
+        if not self._transport.is_closing():
+            self._transport.sendto(data, address)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Came:
     """A packet that reached the client."""
@@ -117,6 +154,7 @@ class Client:
     channel: str | None = "oai-events"
     negotiated: bool = False
     direction: str = "sendrecv"
+    network: BadNetwork | None = None
     came: list[Came] = field(default_factory=list)
     reports: list[rtcp.Packet] = field(default_factory=list)
     messages: list[str | bytes] = field(default_factory=list)
@@ -154,12 +192,17 @@ class Client:
     async def accept(self, answer: str) -> None:
         assert self._link is not None
         self._link.tap(self._on_datagram)
+        if self.network is not None:
+            for protocol in self._link._ice._protocols:
+                self.network.under(protocol)
         await self.pc.setRemoteDescription(RTCSessionDescription(sdp=answer, type="answer"))
 
-    async def connect(self, peer: WebRtcPeer, change: Callable[[str], str] = lambda sdp: sdp) -> str:
+    async def connect(
+        self, peer: WebRtcPeer, change: Callable[[str], str] = lambda sdp: sdp, ceiling_s: float = CEILING_S
+    ) -> str:
         answer = await peer.answer(change(await self.offer()))
         await self.accept(answer)
-        await until(lambda: self.pc.connectionState == "connected", "the client connects")
+        await until(lambda: self.pc.connectionState == "connected", "the client connects", ceiling_s)
         return answer
 
     def _on_datagram(self, data: bytes) -> None:

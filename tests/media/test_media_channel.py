@@ -1,0 +1,156 @@
+"""The data channel: C12, and what clients may throw at it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import pytest
+from aiortc.rtcsctptransport import WEBRTC_DCEP, WEBRTC_STRING
+from media_harness import BadNetwork, Client, Plane, Sink, Talker, opus_packets, plane, session, tone, until
+
+from duplex.config import ServerSettings
+
+pytestmark = pytest.mark.media
+
+
+async def first_messages(on: Plane, mode: str, seed: int) -> list[str | bytes]:
+    """Connect over a bad link, send one event, and return all that came on the channel."""
+    client = Client(
+        channel=None if mode == "late" else "oai-events",
+        negotiated=mode == "negotiated",
+        network=BadNetwork(seed, one_way_s=0.15, loss=0.05),
+    )
+    if mode == "late":
+        client.pc.createDataChannel("telemetry")  # an offer without any channel has no section for one
+    sink = Sink()
+    peer = on.peer(sink)
+    try:
+        await client.connect(peer, ceiling_s=40)
+        if mode == "late":
+            await asyncio.sleep(1.5)
+            client.data = client.open("oai-events")
+        await until(lambda: client.messages, f"the first event ({mode}, {seed})", ceiling_s=40)
+        assert client.data is not None
+        client.data.send("question")
+        await until(lambda: len(client.messages) >= 2, f"an answer ({mode}, {seed})", ceiling_s=40)
+        assert sink.events.count("channel_open") == 1
+        return client.messages
+    finally:
+        await client.close()
+        await peer.close("server")
+
+
+@pytest.mark.parametrize("mode", ["in band", "negotiated", "late"])
+async def test_c12_the_first_message_is_the_sessions_first_event_once(mode: str) -> None:
+    """Fifteen connects of each kind over 300 ms and 5 % loss."""
+    async with plane(ServerSettings(connect_timeout_s=45, vanish_timeout_s=45)) as on:
+        for messages in await asyncio.gather(*(first_messages(on, mode, seed) for seed in range(15))):
+            assert messages == [Sink().first_event, '{"echo":8}']
+
+
+async def test_a_channel_with_another_label_is_closed_and_a_second_one_too(plane: Plane) -> None:
+    client = Client()
+    async with session(plane, client) as (_, sink):
+        await until(lambda: client.messages, "the first event")
+        other, second = client.pc.createDataChannel("chat"), client.pc.createDataChannel("oai-events")
+        await until(lambda: other.readyState == second.readyState == "closed", "both are closed")
+        assert sink.received == []
+        assert client.data is not None and client.data.readyState == "open"
+
+
+async def test_a_channel_opened_again_goes_on(plane: Plane) -> None:
+    client = Client()
+    async with session(plane, client) as (peer, sink):
+        await until(lambda: client.messages, "the first event")
+        assert client.data is not None
+        client.data.close()
+        await until(lambda: client.data is not None and client.data.readyState == "closed", "closed")
+        peer.send("while nobody listens")
+        client.messages.clear()
+        client.data = client.open("oai-events")
+        await until(lambda: client.messages, "what waited")
+        assert client.messages == ["while nobody listens"]
+        assert sink.events.count("channel_open") == 1
+
+
+async def test_garbage_reaches_the_session_as_it_is_and_harms_nobody(plane: Plane) -> None:
+    client = Client()
+    async with session(plane, client) as (_, sink):
+        await until(lambda: client.messages, "the first event")
+        assert client.data is not None and client.pc.sctp is not None
+        sctp, stream = client.pc.sctp, client.data.id
+        assert stream is not None
+        garbage: list[str | bytes] = ["", "{", "\0" * 1000, b"", b"\xff\xfe", os.urandom(5000), "[" * 20_000]
+        for message in garbage:
+            client.data.send(message)
+        await until(lambda: len(sink.received) == len(garbage), "each arrives")
+        await sctp._send(stream, WEBRTC_STRING, b"\xff\xff not UTF-8")
+        await sctp._send(stream, WEBRTC_DCEP, b"\x03")  # an open cut short
+        await sctp._send(stream, WEBRTC_DCEP, b"\x03" + bytes(11))  # of a channel that is open
+        await sctp._send(9, WEBRTC_DCEP, b"\x03\0\0\0\0\0\0\0\0\x05\0\0\xff\xff\xff\xff\xff")  # label not UTF-8
+        await sctp._send(11, WEBRTC_DCEP, b"\x02")  # an acknowledgement of nothing
+        await sctp._send(13, WEBRTC_STRING, b"to nobody")
+        await sctp._send(stream, 99, b"of no kind")
+        client.data.send("still there?")
+        await until(lambda: "still there?" in sink.received, "a good event after all that")
+        assert sink.received == [*garbage, b"\xff\xff not UTF-8", "still there?"]
+        await Talker(client).talk(opus_packets(tone(440, 0.2)))
+        await until(lambda: sink.heard_samples > sink.silent_samples, "still heard")
+        assert not any(e.startswith("closed") for e in sink.events)
+
+
+async def test_garbage_of_one_client_does_not_touch_another(plane: Plane) -> None:
+    good, bad = Client(), Client()
+    async with session(plane, good) as (_, good_sink), session(plane, bad) as (_, bad_sink):
+        await until(lambda: good.messages and bad.messages, "both are open")
+        assert bad.pc.sctp is not None
+        await bad.pc.sctp.transport._send_data(os.urandom(200))  # no SCTP at all, under DTLS
+        for _ in range(50):
+            bad.send_raw(bytes([20 + os.urandom(1)[0] % 40]) + os.urandom(60))  # DTLS-like
+            bad.send_raw(os.urandom(30))
+            bad.send_raw(bytes([1, 1]) + os.urandom(18))  # STUN-like
+            bad.send_raw(b"")
+        assert good.data is not None
+        good.data.send("hello")
+        await until(lambda: good_sink.received == ["hello"], "the other is served")
+        assert not any(e.startswith("closed") for e in bad_sink.events)
+
+
+async def test_a_client_that_does_not_read_is_closed_at_the_bound() -> None:
+    async with plane(ServerSettings(outbox_bytes_max=200_000)) as on:
+        client = Client()
+        async with session(on, client) as (peer, sink):
+            await until(lambda: client.messages, "the first event")
+            for _ in range(40):
+                peer.send("x" * 20_000)  # within one turn of the loop: nothing can leave meanwhile
+            await until(lambda: sink.events[-1] == "closed:error", "the session is closed")
+
+
+async def test_an_event_larger_than_the_client_takes_is_dropped_alone(plane: Plane) -> None:
+    client = Client()
+    async with session(plane, client) as (peer, sink):
+        await until(lambda: client.messages, "the first event")
+        peer.send("x" * 300_000)
+        peer.send("small")
+        await until(lambda: "small" in client.messages, "the next event")
+        assert len(client.messages) == 2
+
+
+async def test_a_defect_of_the_session_ends_that_peer_alone(plane: Plane) -> None:
+    good, bad = Client(), Client()
+    async with session(plane, good) as (_, good_sink), session(plane, bad) as (_, bad_sink):
+        bad_sink.raise_on_hear = True
+        await Talker(bad).talk(opus_packets(tone(440, 0.2)))
+        await until(lambda: bad_sink.events[-1] == "closed:error", "it is closed")
+        await Talker(good).talk(opus_packets(tone(440, 0.2)))
+        await until(lambda: good_sink.heard_samples > good_sink.silent_samples, "the other is heard")
+
+
+async def test_without_a_channel_section_events_go_nowhere(plane: Plane) -> None:
+    client = Client(channel=None)
+    async with session(plane, client) as (peer, sink):
+        peer.send("to nobody")
+        await Talker(client).talk(opus_packets(tone(440, 0.2)))
+        await until(lambda: sink.heard_samples > sink.silent_samples, "heard all the same")
+        assert sink.events == ["connected"]
