@@ -60,7 +60,7 @@ def test_speech_is_answered_by_speech(serve: Serve, visit: Open, question: Path)
     assert shown is not None
     assert float(shown[1]) == pytest.approx(spoken_to_heard_s(seen), abs=0.25), "what is shown is what a listener hears"
     of(seen, "ttfas").click()
-    expect(of(seen, "split")).to_contain_text("after you stopped speaking")
+    expect(of(seen, "split")).to_contain_text("after the server heard you stop")
     expect(of(seen, "split")).to_contain_text("End of turn")
     assert seen.complaints == []
     assert seen.foreign == []

@@ -9,6 +9,9 @@ const BANDS = 24;
 /** The spectrum is mirrored on both halves, and each half on itself, so the crown closes without a seam. */
 const BARS = BANDS * 4;
 const FRAME_MS = 1000 / 30;
+/** Between conversations it only breathes; a page that waits should cost next to nothing. */
+const IDLE_FRAME_MS = 1000 / 12;
+const SETTLE_MS = 1500;
 const PIXEL_RATIO_MAX = 2;
 const WHITE = [255, 255, 255] as const;
 
@@ -31,6 +34,7 @@ export class Orb {
   #level = 0;
   #lastMs = -Infinity;
   #turn = 0;
+  #busyMs = -Infinity;
 
   constructor(canvas: HTMLCanvasElement, source: OrbSource) {
     const context = canvas.getContext("2d");
@@ -54,7 +58,10 @@ export class Orb {
   #frame(ms: number): void {
     requestAnimationFrame((next) => this.#frame(next));
     const passedMs = ms - this.#lastMs;
-    if (passedMs < FRAME_MS - 4) return;
+    // Colours and levels may still be on their way to rest.
+    const resting = this.#source.phase() === "idle" && ms - this.#busyMs > SETTLE_MS;
+    if (this.#source.phase() !== "idle") this.#busyMs = ms;
+    if (passedMs < (resting ? IDLE_FRAME_MS : FRAME_MS) - 4) return;
     this.#lastMs = ms;
     this.#follow(Number.isFinite(passedMs) ? passedMs : FRAME_MS);
     this.#draw(ms);

@@ -67,5 +67,5 @@ function content(reply: ReplyCaption): readonly Node[] {
       make("dd", "", `${Math.round(part.value * 1000)} ms`),
     );
   }
-  return [title, bar, rows, make("p", "split-note", "Total heard in this page; parts measured by the server.")];
+  return [title, bar, rows, make("p", "split-note", "The total was heard in this page; the parts, and the end of your speech, are the server’s.")];
 }

@@ -148,7 +148,7 @@ function sentence(message: string): string {
 }
 
 export const TTFAS_FROM: Readonly<Record<Ttfas["from"], string>> = {
-  speech: "after you stopped speaking",
+  speech: "after the server heard you stop",
   turn: "after your turn was taken as finished",
   sending: "after you sent it",
 };

@@ -51,7 +51,8 @@ export type Caption = UserCaption | ReplyCaption | BreakCaption;
  *
  *     end of speech (page clock) = arrival of input_audio_buffer.committed − RTT / 2 − endpointing
  *
- * A typed turn has no endpointing: it counts from the sending.
+ * So it leaves out what the server's voice detector adds to the true end (about 0.1 s) and the way of the speech to the
+ * server. A typed turn has no endpointing: it counts from the sending.
  */
 export interface Timing {
   readonly by: "voice" | "text";
