@@ -41,10 +41,10 @@ _HELD_MAX = 256
 _MISORDER_MAX = 100
 _DROPOUT_MAX = 3000
 _LATE_RUN = 25
-_SOFT_MS = 40
-_SHIFT_MS = 200
+_SOFT = samples_from_ms(40)
+_SHIFT = samples_from_ms(200)
 """A packet this late after time was filled means another path or a stopped clock: what was measured is void."""
-_JUMP_MS = 1000
+_JUMP = samples_from_ms(1000)
 """A timestamp further ahead than time has passed by this much is a restart of the sender's clock, not silence."""
 
 
@@ -128,6 +128,8 @@ class JitterStats:
     """Packets never seen whose place was given up."""
     filled: int
     """Samples concealed, recovered or declared silent."""
+    concealed: int
+    """Of these, samples that the decoder made up: concealed, or recovered from FEC."""
     restarts: int
     depth_ms: float
 
@@ -178,7 +180,7 @@ class JitterBuffer:
         self._measured_ts = self._measured_ext = 0
         self._ready: deque[Step] = deque()
         self._pushed = self._played = self._late = self._duplicates = self._dropped = 0
-        self._lost = self._filled_total = self._restarts = self._unmeasured = 0
+        self._lost = self._filled_total = self._concealed_total = self._restarts = self._unmeasured = 0
 
     def push(self, packet: Arrival, now: MonoNs) -> None:
         """Take a packet; `poll` afterwards gives what it makes ready."""
@@ -247,6 +249,7 @@ class JitterBuffer:
             held=len(self._held),
             lost=self._lost,
             filled=self._filled_total,
+            concealed=self._concealed_total,
             restarts=self._restarts,
             depth_ms=self._depth / 1e6,
         )
@@ -255,7 +258,7 @@ class JitterBuffer:
 
     def _follow(self, packet: Arrival, now: MonoNs) -> bool:
         """Change over to a new SSRC; a straggler of the one before is dropped."""
-        if packet.ssrc == self._ssrc_before and now - self._ssrc_since < ns_from_ms(_JUMP_MS):
+        if packet.ssrc == self._ssrc_before and now - self._ssrc_since < ns_from_samples(_JUMP):
             self._dropped += 1
             return False
         self._ssrc_before, self._ssrc, self._ssrc_since = self._ssrc, packet.ssrc, now
@@ -319,8 +322,8 @@ class JitterBuffer:
         """Give on `packet`, after filling the time before it that nothing has filled yet."""
         self._held_samples -= packet.duration
         gap = self._gap(packet)
-        passed = samples_from_ns(max(now - self._anchor, 0)) + samples_from_ms(_JUMP_MS)
-        if self._filled - gap > samples_from_ms(_SHIFT_MS):
+        passed = samples_from_ns(max(now - self._anchor, 0)) + _JUMP
+        if self._filled - gap > _SHIFT:
             self._transits.clear()
         if 0 <= gap <= passed:
             self._fill_gap(packet, max(gap - self._filled, 0) // _FINEST * _FINEST, hole=hole)
@@ -332,7 +335,7 @@ class JitterBuffer:
         self._anchor, self._filled, self._concealed, self._idle = at, 0, 0, packet.dtx
         self._period = max(packet.duration, TICK)
         ahead = self._emitted - samples_from_ns(now - self._epoch)
-        hard = samples_from_ns(self._depth_max) + samples_from_ms(_SOFT_MS)
+        hard = samples_from_ns(self._depth_max) + _SOFT
         if ahead > hard:
             self._dropped += 1
             return
@@ -346,7 +349,7 @@ class JitterBuffer:
     def _quiet(self, packet: Arrival, now: MonoNs) -> Quiet:
         """Decide, as `packet` leaves, what may happen to it if it is quiet: what left before it has been heard of."""
         ahead = self._emitted - self._queued - packet.duration - samples_from_ns(now - self._epoch)
-        soft = samples_from_ns(self._depth) + samples_from_ms(_SOFT_MS)
+        soft = samples_from_ns(self._depth) + _SOFT
         if ahead > soft:
             return Quiet.SKIP
         return Quiet.DOUBLE if ahead < -soft - packet.duration else Quiet.KEEP
@@ -363,6 +366,7 @@ class JitterBuffer:
         self._conceal(samples - recovered)
         if recovered:
             self._ready.append(Recover(packet=packet, duration=recovered))
+            self._concealed_total += recovered
             self._count_fill(recovered)
 
     def _fill(self, now: MonoNs) -> None:
@@ -386,6 +390,7 @@ class JitterBuffer:
         for at in range(0, concealed, TICK):
             step = min(TICK, concealed - at)
             self._ready.append(Conceal(duration=step))
+            self._concealed_total += step
             self._count_fill(step)
         self._concealed += concealed
         self._silence(samples - concealed)

@@ -204,6 +204,7 @@ class WebRtcPeer:
             self._channel.close()
         if self._packets is not None:
             self._packets.stop()
+            _log_end(reason, self._packets.stats())
         self._teardown_task = asyncio.ensure_future(self._teardown(reason))
 
     async def _teardown(self, reason: str) -> None:
@@ -216,3 +217,19 @@ class WebRtcPeer:
             self._link.abort()
         finally:
             self._sink.closed(reason)
+
+
+def _log_end(reason: str, stats: PeerStats) -> None:
+    """Tell in one line how the client's audio came over."""
+    audio = stats.audio
+    _log.info(
+        "peer_ended",
+        reason=reason,
+        packets=audio.pushed,
+        lost=audio.lost,
+        late=audio.late,
+        dropped=audio.dropped,
+        concealed_ms=audio.concealed // 48,
+        depth_ms=round(audio.depth_ms),
+        unauthentic=stats.unauthentic,
+    )

@@ -299,6 +299,8 @@ def test_every_packet_is_accounted_for(seed: int, loss: float, jitter_ms: float,
     assert stats.pushed == stats.played + stats.late + stats.duplicates + stats.dropped + stats.held
     assert result.played() == sorted(set(result.played()))  # in order, none twice
     assert result.buffer.emitted == result.samples() == stats.played * 960 + stats.filled
+    made_up = [step for step in result.of(Conceal) + result.of(Recover) if isinstance(step, Conceal | Recover)]
+    assert stats.concealed == sum(step.duration for step in made_up)
     assert abs(result.samples() / 48 - 4000) <= 480
 
 
