@@ -231,3 +231,9 @@ def test_a_wrong_hash_is_refused_and_says_what_to_install(weight: weights.Weight
 def test_a_missing_file_says_what_to_install(weight: weights.Weight, change: dict[str, str]) -> None:
     with pytest.raises(PackError, match="install weightpack==1"):
         weights.verified(dataclasses.replace(weight, **change))
+
+
+def test_the_documentation_lists_every_weight_with_its_hash() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "models.md").read_text()
+    for item in weights.ALL:
+        assert f"| `{item.module}/{item.path}` | {item.package} | `{item.sha256}` |" in page
