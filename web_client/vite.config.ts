@@ -29,5 +29,9 @@ export default defineConfig({
     reportCompressedSize: false,
   },
   worker: { format: "es" },
-  server: { host: "127.0.0.1", proxy: { "/v1": "http://127.0.0.1:8080" } },
+  server: {
+    host: "127.0.0.1",
+    // The host stays the page's own, so that the server sees one origin.
+    proxy: { "/v1": { target: "http://127.0.0.1:8080", changeOrigin: false } },
+  },
 });

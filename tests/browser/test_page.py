@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -101,7 +100,7 @@ def test_talking_over_a_reply_cuts_it(serve: Serve, visit: Open, tmp_path: Path)
     seen.phase("speaking")
     expect(of(seen, "caption-assistant").nth(1).get_by_test_id("words")).to_have_text(ANSWER, timeout=15_000)
     order = phases(seen)
-    assert ("speaking", "listening") in pairwise(order) or ("speaking", "interrupted") in pairwise(order)
+    assert order.index("interrupted") > order.index("speaking")
     assert seen.complaints == []
 
 
