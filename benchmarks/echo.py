@@ -6,9 +6,9 @@ times what comes back. Sessions are added step by step. A step passes while at t
 - p95 of arrival lateness ≤ 20 ms (arrival minus RTP time, against the quickest packet of the same session in the step),
 - at least 98 % of the packets sent come back as sound (a server that drops time would otherwise look punctual).
 
-A step that fails is measured once more before the ramp ends. The result is the last step that passed.
+A step that fails is measured twice more before the ramp ends (other load on the machine shows in a single one). The result is the last step that passed.
 
-    python benchmarks/echo.py --json benchmarks/results/echo.json
+    python -m benchmarks.echo [--json OUT]      (without OUT: benchmarks/results/echo.json)
 
 Modes: `duplex` sends Opus CELT (AUDIO, complexity 5, 32 kbit/s mono), `duplex-fec` is told of 10 % loss and sends
 SILK/hybrid with in-band FEC, `aiortc` sends what its own encoder does (stereo, 96 kbit/s). All hear Opus CELT 32 kbit/s.
@@ -20,7 +20,6 @@ import argparse
 import asyncio
 import json
 import os
-import platform
 import struct
 import subprocess
 import sys
@@ -34,6 +33,7 @@ import aioice.ice
 import numpy as np
 from aiortc import RTCConfiguration, RTCPeerConnection, RTCSessionDescription
 
+from benchmarks.report import write
 from duplex.config import MediaSettings, ServerSettings
 from duplex.media import opus, rtc, rtcp, rtp
 from duplex.media.contract import OutputPacket
@@ -45,6 +45,7 @@ from duplex.units import MonoNs, WallNs
 
 LATENESS_MS_MAX = 20.0
 DELIVERED_MIN = 0.98
+_TRIES = 3
 _SLOTS = 10
 """The client's sends are spread over this many slots of a tick."""
 _RAMPS = {"duplex": (60, 10, 250), "duplex-fec": (30, 10, 150), "aiortc": (12, 3, 60)}
@@ -248,7 +249,7 @@ async def _ramp(kind: str, port: int, server: int, seconds: float) -> list[Step]
     for wanted in range(first, bound + 1, increment):
         while len(callers) < wanted:
             callers.append(await _call(reader, writer, kind == "duplex-fec"))
-        for _ in range(2):
+        for _ in range(_TRIES):
             steps.append(await _measure(callers, late, server, seconds))
             print(f"  {kind}: {steps[-1]}", file=sys.stderr, flush=True)
             if steps[-1].passed:
@@ -270,7 +271,7 @@ def _speech_like() -> list[bytes]:
 
 
 def _run(kind: str, server_core: int, seconds: float) -> dict[str, Any]:
-    command = [sys.executable, __file__, "--serve", kind, "--core", str(server_core)]
+    command = [sys.executable, "-m", "benchmarks.echo", "--serve", kind, "--core", str(server_core)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None
@@ -290,7 +291,7 @@ def _run(kind: str, server_core: int, seconds: float) -> dict[str, Any]:
 def main() -> None:
     """Run the ramps and print (or write) the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="write the result here")
+    parser.add_argument("--json", type=Path, help="write the figures here")
     parser.add_argument("--seconds", type=float, default=3.0, help="measured time of a step")
     parser.add_argument("--kinds", nargs="+", choices=sorted(_RAMPS), default=["aiortc", "duplex", "duplex-fec"])
     parser.add_argument("--serve", choices=sorted(_RAMPS), help=argparse.SUPPRESS)
@@ -304,27 +305,17 @@ def main() -> None:
     if len(cores) < 2:
         parser.error("two cores are needed: one for the server, one for the client")
     os.sched_setaffinity(0, {cores[1]})
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
-    result = {
-        "command": "python benchmarks/echo.py " + " ".join(sys.argv[1:]),
-        "commit": commit.stdout.strip(),
-        "machine": {"cpu": _cpu_name(), "cores": os.cpu_count(), "python": platform.python_version()},
+    figures = {
         "opus": opus.version(),
         "limits": {"lateness_ms_p95": LATENESS_MS_MAX, "delivered": DELIVERED_MIN, "step_s": arguments.seconds},
         "kinds": {kind: _run(kind, cores[0], arguments.seconds) for kind in arguments.kinds},
     }
     if arguments.json:
-        arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        arguments.json.write_text(json.dumps(result, indent=1) + "\n")
-    for kind, of_kind in result["kinds"].items():
+        arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
+    else:
+        write("echo", figures)
+    for kind, of_kind in figures["kinds"].items():
         print(f"{kind}: {of_kind['sessions_per_core']} echo sessions on one core")
-
-
-def _cpu_name() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ Source: RFC 7983 (demultiplexing by first byte); RFC 7675 (consent).
 from __future__ import annotations
 
 import asyncio
+import random
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -21,8 +22,6 @@ import aioice.stun
 import pylibsrtp
 import structlog
 from aiortc import RTCCertificate, RTCConfiguration, RTCDataChannel, RTCPeerConnection
-
-from duplex.media.rtp import is_rtcp
 
 SrtpError = (pylibsrtp.Error, ValueError)
 """What unprotecting a datagram raises when it is not the peer's (or too long to be)."""
@@ -80,12 +79,12 @@ class Link:
             self._ice._local_candidates_end = True
 
     def keep_consent(self, interval_s: float, on_fresh: Callable[[], None]) -> None:
-        """Ask for consent every `interval_s` (jittered by the peer's answers alone) and say when it is given."""
+        """Ask for consent about every `interval_s` and say when it is given; whoever hears nothing closes."""
         ice = self._ice
 
         async def query_consent() -> None:
             while True:
-                await asyncio.sleep(interval_s)
+                await asyncio.sleep(interval_s * random.uniform(0.8, 1.2))
                 for pair in list(ice._nominated.values()):
                     request = ice.build_request(pair, nominate=False)
                     key = ice.remote_password.encode()
@@ -180,6 +179,3 @@ def _is_text(data: bytes) -> bool:
 def events_channel(pc: RTCPeerConnection, label: str) -> RTCDataChannel:
     """Return our end of a channel that both sides negotiate without a message: id 0."""
     return pc.createDataChannel(label, negotiated=True, id=0)
-
-
-__all__ = ["Link", "SrtpError", "certificate", "connection", "events_channel", "is_rtcp"]

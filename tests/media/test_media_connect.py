@@ -65,10 +65,11 @@ async def test_c01_mdns_candidates_delay_nothing(plane: Plane, count: int) -> No
         without("a=fingerprint:sha-(256|384)"),
         lambda sdp: sdp.replace("a=fingerprint:sha-256", "a=fingerprint:sha-1 AB:CD\r\na=fingerprint:sha-256"),
         lambda sdp: re.sub(r"m=audio \d+", "m=audio 1", sdp),
+        lambda sdp: sdp.replace("a=setup:actpass", "a=setup:active"),  # its channel then takes id 0
         with_candidates("1 1 tcp 1518280447 127.0.0.1 9 typ host tcptype active"),
     ],
     ids=[
-        "no setup", "no mid", "no rtcp-mux", "session level", "LF", "sha-384", "sha-512", "sha-1 beside", "port 1", "tcp",
+        "no setup", "no mid", "no rtcp-mux", "session level", "LF", "sha-384", "sha-512", "sha-1 beside", "port 1", "active", "tcp",
     ],
 )  # fmt: skip
 async def test_c07_legal_variants_connect(plane: Plane, change: Callable[[str], str]) -> None:
