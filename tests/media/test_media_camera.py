@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import re
 from collections.abc import Callable
 
@@ -83,7 +84,7 @@ async def test_the_newest_picture_is_sampled_a_few_times_a_second(codec: str) ->
         assert len(sink.frames) <= 5 * (loop.time() - start) + 2
         assert sink.frames[0].rgb.shape == (180, 320, 3)
         reds = [int(f.rgb[40, 160, 0]) for f in sink.frames]
-        assert reds == sorted(reds) and reds[-1] - reds[0] > 30
+        assert all(b > a - 6 for a, b in itertools.pairwise(reds)) and reds[-1] - reds[0] > 30
         assert [f.at for f in sink.frames] == sorted(f.at for f in sink.frames)
         await client.close()
         await peer.close("server")
