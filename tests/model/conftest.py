@@ -9,7 +9,8 @@ import onnxruntime
 import pytest
 from duplex_models.local import create
 
-from duplex.stages.contract import BatchStage, Role
+from duplex.stages.contract import Role
+from tests.model.local_server import LocalServer
 
 
 @pytest.fixture(scope="session")
@@ -32,17 +33,17 @@ def stages() -> Iterator[Callable[[Role], Any]]:
 
 
 @pytest.fixture(scope="session")
-def vad(stages: Callable[[Role], Any]) -> BatchStage:
+def vad(stages: Callable[[Role], Any]) -> Any:
     return stages(Role.VAD)
 
 
 @pytest.fixture(scope="session")
-def end_of_turn(stages: Callable[[Role], Any]) -> BatchStage:
+def end_of_turn(stages: Callable[[Role], Any]) -> Any:
     return stages(Role.END_OF_TURN)
 
 
 @pytest.fixture(scope="session")
-def transcribe(stages: Callable[[Role], Any]) -> BatchStage:
+def transcribe(stages: Callable[[Role], Any]) -> Any:
     return stages(Role.TRANSCRIBE)
 
 
@@ -57,5 +58,13 @@ def talk(stages: Callable[[Role], Any]) -> Any:
 
 
 @pytest.fixture(scope="session")
-def vocode(stages: Callable[[Role], Any]) -> BatchStage:
+def vocode(stages: Callable[[Role], Any]) -> Any:
     return stages(Role.VOCODE)
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalServer]:
+    """A server with this pack in its own process: one for all tests that hold conversations with it."""
+    running = LocalServer(tmp_path_factory.mktemp("server") / "log.jsonl")
+    yield running
+    running.stop()

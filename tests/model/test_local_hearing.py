@@ -86,7 +86,7 @@ def test_a_window_of_another_length_is_refused_and_its_neighbours_are_not(vad: B
 
 
 @pytest.fixture(scope="module")
-def reference() -> Callable[..., Any]:
+def reference() -> Any:
     """Return pipecat's copy of the transformers front end, loaded by path."""
     path = weights.locate(weights.SMART_TURN).parents[1] / "_whisper_features.py"
     spec = importlib.util.spec_from_file_location("whisper_reference", Path(path))
@@ -154,9 +154,10 @@ def test_word_error_rate(transcribe: BatchStage, noise: str, most: float) -> Non
 @pytest.mark.parametrize("seconds", [12, 28, 40])
 def test_long_turns_are_heard_to_the_end(transcribe: BatchStage, seconds: int) -> None:
     pause = np.zeros(SECOND // 2, np.int16)
-    audio, said = [], []
+    audio: list[Int16Array] = []
+    said: list[str] = []
     for index in range(20):
-        if sum(map(len, audio)) >= seconds * SECOND:
+        if sum(len(pcm) for pcm in audio) >= seconds * SECOND:
             break
         audio += [sentence_audio(index), pause]
         said.append(sentences()[index])

@@ -132,9 +132,14 @@ def test_the_engine_keeps_a_slots_prefix_and_says_so(think: Any) -> None:
     complete(prefix)
     end = complete(prefix + "<|im_start|>assistant\n")
     assert end.cached_tokens >= end.prompt_tokens - 8
-    texts: list[LlamaToken] = []
-    assert complete(prefix, lambda token: texts.append(token) or True).finish == "abort"
-    assert len(texts) == 1
+    tokens: list[LlamaToken] = []
+
+    def stop_at_once(token: LlamaToken) -> bool:
+        tokens.append(token)
+        return True
+
+    assert complete(prefix, stop_at_once).finish == "abort"
+    assert len(tokens) == 1
     with pytest.raises(ContextOverflowError):
         complete("word " * 5000)
     with pytest.raises(ZeroDivisionError):

@@ -94,8 +94,10 @@ def test_the_slot_used_longest_ago_is_given_away_but_an_ended_sessions_first() -
     table = SlotTable(3)
     slots = {}
     for session in "abc":
-        slots[session] = table.acquire((session, 0))
-        table.give_back(slots[session])
+        slot = table.acquire((session, 0))
+        assert slot is not None
+        slots[session] = slot
+        table.give_back(slot)
     assert table.acquire(("d", 0)) == slots["a"]
     table.forget("c")
     assert table.acquire(("e", 0)) == slots["c"]

