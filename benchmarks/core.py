@@ -1,8 +1,7 @@
 """What does the core cost? 100 sessions with turns on simulated time; µs of core and actor per session and 20 ms.
 
 Time inside the stages, the egress queue's samples, the wire's encoding and the simulator's own heap is measured and taken off:
-each is a part of its own. Wrappers cost about 0.5 µs a call, which is left in. CPU time is
-counted, so that other load on the machine does not show.
+each is a part of its own, and so is what measuring costs. CPU time is counted, so that other load does not show.
 """
 
 from __future__ import annotations
@@ -23,31 +22,66 @@ TICKS_PER_S = 50
 
 
 class Stopwatch:
-    """Exclusive time by part, over nested calls."""
+    """Exclusive time by part, over nested calls, less what measuring itself costs (calibrated on an empty method)."""
 
     def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self.calls: dict[str, int] = {}
-        self._stack: list[float] = []
+        self.parts: dict[str, list[float]] = {}
+        """Per part: seconds, calls, wrapped calls inside."""
+        self._stack: list[list[float]] = []
 
     def wrap(self, owner: Any, method: str, part: str) -> None:
         """Count a method's time, less that of wrapped methods inside it, as `part`'s."""
         inner: Callable[..., Any] = getattr(owner, method)
+        clock = time.thread_time
+        stack = self._stack
+        totals = self.parts.setdefault(part, [0.0, 0, 0])
 
         def timed(*args: Any, **kwargs: Any) -> Any:
-            began = time.thread_time()
-            self._stack.append(0.0)
+            frame = [0.0, 0]
+            stack.append(frame)
+            began = clock()
             try:
                 return inner(*args, **kwargs)
             finally:
-                spent = time.thread_time() - began
-                nested = self._stack.pop()
-                self.seconds[part] = self.seconds.get(part, 0.0) + spent - nested
-                self.calls[part] = self.calls.get(part, 0) + 1
-                if self._stack:
-                    self._stack[-1] += spent
+                spent = clock() - began
+                stack.pop()
+                totals[0] += spent - frame[0]
+                totals[1] += 1
+                totals[2] += frame[1]
+                if stack:
+                    stack[-1][0] += spent
+                    stack[-1][1] += 1
 
         setattr(owner, method, timed)
+
+    def seconds(self) -> dict[str, float]:
+        """Return seconds by part."""
+        own, around = _calibrate()
+        return {part: s - calls * own - nested * around for part, (s, calls, nested) in self.parts.items()}
+
+
+class _Empty:
+    def outer(self) -> None:
+        for _ in range(1000):
+            self.inner()
+
+    def inner(self) -> None:
+        pass
+
+
+def _calibrate() -> tuple[float, float]:
+    """Return what a wrapped call adds to its own time, and to its caller's."""
+    plain = _Empty()
+    began = time.thread_time()
+    for _ in range(200):
+        plain.outer()
+    bare = (time.thread_time() - began) / 200_000
+    watch, probe = Stopwatch(), _Empty()
+    watch.wrap(probe, "inner", "inner")
+    watch.wrap(probe, "outer", "outer")
+    for _ in range(200):
+        probe.outer()
+    return watch.parts["inner"][0] / 200_000, watch.parts["outer"][0] / 200_000 - bare
 
 
 def measure(media_s: float) -> dict[str, Any]:
@@ -85,7 +119,7 @@ def measure(media_s: float) -> dict[str, Any]:
         "sessions": SESSIONS,
         "media_s": int(media_s),
         "replies": replies,
-        "us_per_session_and_20_ms": {part: round(s / steps * 1e6, 2) for part, s in sorted(watch.seconds.items())},
+        "us_per_session_and_20_ms": {part: round(s / steps * 1e6, 2) for part, s in sorted(watch.seconds().items())},
         "session_minutes_per_wall_minute": round(SESSIONS * media_s / wall),
     }
 

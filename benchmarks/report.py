@@ -23,9 +23,11 @@ def quantiles(values: Sequence[float], scale: float = 1.0) -> dict[str, float]:
     if not len(array):
         return {"n": 0}
     named = {"p50": 50, "p95": 95, "p99": 99}
-    return {"n": len(array)} | {k: round(float(np.percentile(array, q)), 3) for k, q in named.items()} | {
-        "max": round(float(array.max()), 3)
-    }
+    return (
+        {"n": len(array)}
+        | {k: round(float(np.percentile(array, q)), 3) for k, q in named.items()}
+        | {"max": round(float(array.max()), 3)}
+    )
 
 
 def write(name: str, figures: dict[str, Any]) -> None:

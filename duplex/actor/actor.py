@@ -58,7 +58,7 @@ from duplex.session.traits import Traits
 from duplex.stages.contract import Role
 from duplex.stages.run import Executor, StageRunners
 from duplex.timeline.playback import WallClockPlayer
-from duplex.units import PTIME, MonoNs, Samples, Span, ms_from_samples, samples_from_ms
+from duplex.units import PTIME, MonoNs, Samples, Span, ms_from_samples, samples_from_ms, seconds_from_ns
 
 WEBSOCKET_RATE = 24_000
 _REPORT_EVERY = samples_from_ms(100)
@@ -143,6 +143,8 @@ class SessionActor:
         self._cancel_timer: Callable[[], None] | None = None
         self._armed: MonoNs | None = None
         self._playing: str | None = None
+        self._cut_at: MonoNs | None = None
+        """When the lane was cut, until the next packet has left."""
         self._pumped = 0
         self._player = WallClockPlayer()
         self.unknown_fields: Counter[str] = Counter()
@@ -173,6 +175,11 @@ class SessionActor:
         """Return the next 20 ms to send, or None when there is nothing to say."""
         if self._closed:
             return None
+        if self._cut_at is not None:
+            self._context.observe(
+                "duplex_barge_in_seconds", seconds_from_ns(MonoNs(now - self._cut_at)), {"part": "egress"}
+            )
+            self._cut_at = None
         if self.egress.idle and self._playing is None and not self.egress.unreported:
             return None
         popped = self.egress.pop(PTIME)
@@ -323,6 +330,7 @@ class SessionActor:
                 if not self.egress.enqueue(effect.address, effect.audio, effect.last):
                     _log.error("egress_refused", session_id=self.session_id, epoch=effect.address.epoch)
             case CutLane():
+                self._cut_at = self._executor.now()
                 self._runners.cut(self.session_id, effect.lane, effect.epoch)
                 self.egress.cut(effect.epoch, effect.fade_ms)
                 self._player.flush(self._executor.now())

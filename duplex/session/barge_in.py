@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 
 from duplex.config import BargeInSettings
 from duplex.session.effects import Duck, Hold, Outbox
-from duplex.units import Samples, samples_from_ms, seconds_from_samples
+from duplex.units import MonoNs, Samples, samples_from_ms, seconds_from_ns, seconds_from_samples
 
 
 class Verdict(Enum):
@@ -48,26 +48,27 @@ class BargeIn:
         self._settings = settings
         self._outbox = outbox
         self._onset = Samples(0)
+        self._began = MonoNs(0)
         self._applied: Literal["duck", "hold", "none"] = "none"
 
-    def begin(self, onset: Samples) -> None:
-        """Voice began over a reply."""
+    def begin(self, onset: Samples, position: Samples, now: MonoNs) -> None:
+        """Voice began over a reply at `onset`, as is seen now that input is final up to `position`."""
         self.pending = True
         self._onset = onset
+        self._began = now
+        self._outbox.observe("duplex_barge_in_seconds", seconds_from_samples(position - onset), part="detect")
         self._applied = self.on_onset
         if self._applied == "duck":
             self._outbox.add(Duck(gain_db=self._settings.duck_db))
         elif self._applied == "hold":
             self._outbox.add(Hold())
 
-    def judge(self, voiced: int, position: Samples) -> Verdict:
+    def judge(self, voiced: int, position: Samples, now: MonoNs) -> Verdict:
         """Return what the onset is, now that `voiced` samples of voice lie before `position`."""
         if voiced >= samples_from_ms(self._settings.confirm_ms):
             self.pending = False
             self._outbox.observe("duplex_barge_in_total", 1, outcome="confirmed")
-            self._outbox.observe(
-                "duplex_barge_in_seconds", seconds_from_samples(position - self._onset), part="confirm"
-            )
+            self._outbox.observe("duplex_barge_in_seconds", seconds_from_ns(MonoNs(now - self._began)), part="confirm")
             return Verdict.CONFIRMED
         if position - self._onset >= samples_from_ms(self._settings.resolve_ms):
             self.take_back("refused")

@@ -119,14 +119,14 @@ class Ear:
             return
         match fact:
             case Fact.ONSET:
-                self._onset()
+                self._onset(span, now)
             case Fact.RESUMED:
                 self._take_back_looks()
             case Fact.LOOK:
                 self._look(span, now)
             case Fact.ENDED:
                 self._ended(now)
-        self._settle(span)
+        self._settle(span, now)
 
     def stalled_at(self) -> MonoNs | None:
         """Return when missing media closes the open utterance."""
@@ -212,7 +212,7 @@ class Ear:
     def _looks_semantically(self) -> bool:
         return self._traits.semantic and self._detection is not None and self._detection.kind == "semantic_vad"
 
-    def _onset(self) -> None:
+    def _onset(self, span: Span, now: MonoNs) -> None:
         detection = self._detection
         assert detection is not None
         padding = detection.prefix_padding_ms
@@ -221,16 +221,16 @@ class Ear:
         start = max(self._buffer_start, self._tracker.onset - samples_from_ms(padding))
         self._utterance = _Utterance(self._new_id("item"), Samples(start))
         if self._mind.output_alive and detection.interrupt_response:
-            self.barge_in.begin(self._tracker.onset)
+            self.barge_in.begin(self._tracker.onset, span.end, now)
 
-    def _settle(self, span: Span) -> None:
+    def _settle(self, span: Span, now: MonoNs) -> None:
         """Announce the utterance once it is sure, and let the barge-in policy judge what it has got."""
         utterance = self._utterance
         if self.barge_in.pending:
             if not self._mind.output_alive:
                 self.barge_in.take_back("drained")
             else:
-                match self.barge_in.judge(self._tracker.voiced, span.end):
+                match self.barge_in.judge(self._tracker.voiced, span.end, now):
                     case Verdict.CONFIRMED:
                         self._announce()
                         self._mind.interrupt()
