@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
@@ -144,6 +146,14 @@ def test_the_engine_keeps_a_slots_prefix_and_says_so(think: Any) -> None:
         complete("word " * 5000)
     with pytest.raises(ZeroDivisionError):
         complete(prefix, lambda token: 1 / 0)
+
+
+@pytest.mark.parametrize("route", ["/props", "/slots", "/v1/models", "/metrics"])
+def test_the_engines_port_answers_nobody_without_its_key(think: Any, route: str) -> None:
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(think._model._server.listening_address + route, timeout=CEILING_S)
+    assert refused.value.code in (401, 404)
+    refused.value.close()
 
 
 def test_more_conversations_than_slots_all_get_their_answers(think: Any) -> None:
