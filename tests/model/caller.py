@@ -25,7 +25,7 @@ CEILING_S = 60.0
 Event = dict[str, Any]
 
 
-class Microphone(MediaStreamTrack):
+class Microphone(MediaStreamTrack):  # type: ignore[misc]
     """Says at real time what it is given, and silence in between."""
 
     kind = "audio"

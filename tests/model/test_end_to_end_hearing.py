@@ -21,7 +21,7 @@ CALLS = 4
 """At once: as many as the server admits."""
 PAUSE_S = 1.2
 """Between two sentences; under noise too, it goes on like speech."""
-CONCEALED_MAX = 0.02
+CONCEALED_MAX = 0.03
 """Share of audio that may have come too late; more of it would measure this machine and not the ear."""
 LISTEN_ONLY = {"audio": {"input": {"turn_detection": {"type": "semantic_vad", "create_response": False}}}}
 NOISES: dict[str, Callable[[int, int], np.ndarray] | None] = {
