@@ -100,8 +100,10 @@ class TurnSettings(_Section):
     """Probability under which a window counts as silence; between the two the last verdict stands."""
     onset_ms: Ms = 96
     """Voiced time that makes an onset."""
+    pause_ms: Ms = 96
+    """Silence after which transcription and the semantic end of turn begin to compute; speech that goes on takes it back."""
     first_look_ms: Ms = 200
-    """Silence after which transcription and the semantic end of turn start (semantic_vad)."""
+    """Silence after which it is decided whether the turn has ended (semantic_vad)."""
     look_every_ms: Ms = 400
     """Silence between further looks while the end of turn is not sure."""
     end_probability: Probability = 0.5

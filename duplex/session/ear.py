@@ -1,8 +1,8 @@
 """The ear of a session: from VAD windows to committed turns of the user.
 
-    onset ──► utterance ──► look: end of turn ∥ transcription ──► commit ──► transcript ──► the core's turn
-                  ▲                │ speech goes on
-                  └────────────────┘ (looks are taken back)
+    onset ──► utterance ──► pause: end of turn ∥ transcription ──► look ──► commit ──► transcript ──► the core's turn
+                  ▲                │ speech goes on                 │
+                  └────────────────┴────────────────────────────────┘ (what was begun is taken back)
 
 While a reply is alive the onset may be an interruption; that is the barge-in policy's business (`duplex.session.barge_in`).
 """
@@ -101,6 +101,10 @@ class Ear:
         self._buffer_start = Samples(0)
         self._voice_in_buffer = False
         self._end_job: JobId | None = None
+        self._end_probability: float | None = None
+        """What the end-of-turn model said of the present pause, until it is decided on."""
+        self._decides = False
+        """The present pause is long enough to decide."""
         self._transcriptions: dict[JobId, _Transcription] = {}
         self._last_heard = MonoNs(0)
         self._arrived = MonoNs(0)
@@ -121,7 +125,9 @@ class Ear:
             case Fact.ONSET:
                 self._onset(span, now)
             case Fact.RESUMED:
-                self._take_back_looks()
+                self._take_back()
+            case Fact.PAUSE:
+                self._pause(span, now)
             case Fact.LOOK:
                 self._look(span, now)
             case Fact.ENDED:
@@ -175,10 +181,9 @@ class Ear:
         """Take an output; return False if the job is not ours."""
         if job == self._end_job:
             self._end_job = None
-            if isinstance(payload, StageError):
-                self._end_of_turn(1.0, now)
-            elif isinstance(payload, TurnEnd):
-                self._end_of_turn(payload.probability, now)
+            self._end_probability = payload.probability if isinstance(payload, TurnEnd) else 1.0
+            if self._decides:
+                self._decide(now)
             return True
         transcription = self._transcriptions.get(job)
         if transcription is None:
@@ -195,7 +200,7 @@ class Ear:
 
     def close(self) -> None:
         """The session ends."""
-        self._take_back_looks()
+        self._take_back()
 
     # Inside. --------------------------------------------------------------------------------------------------------
 
@@ -249,7 +254,8 @@ class Ear:
             self._voice_in_buffer = True
             self._outbox.send(SpeechStarted(item_id=utterance.item_id, start=utterance.start))
 
-    def _look(self, span: Span, now: MonoNs) -> None:
+    def _pause(self, span: Span, now: MonoNs) -> None:
+        """Let the models begin; a sound that is no speech is forgotten."""
         utterance = self._utterance
         if utterance is None:
             return
@@ -258,10 +264,30 @@ class Ear:
                 self._forget_utterance()
             return
         whole = Span(utterance.start, span.end)
+        if self._traits.transcribes:
+            self._transcribe(whole, self._tracker.speech_end, now)
+        self._ask_for_end(whole, now)
+
+    def _look(self, span: Span, now: MonoNs) -> None:
+        """Decide on what the model said of the pause; if that was no, ask again with more silence behind it."""
+        utterance = self._utterance
+        if utterance is None or not utterance.announced:
+            return
+        self._decides = True
+        if self._end_probability is not None:
+            self._decide(now)
+        if self._utterance is utterance and self._tracker.looks > 1:
+            self._ask_for_end(Span(utterance.start, span.end), now)
+
+    def _ask_for_end(self, whole: Span, now: MonoNs) -> None:
         if self._looks_semantically and self._end_job is None:
             self._end_job = self._submit(Role.END_OF_TURN, whole, self._tracker.speech_end, now)
-        if self._traits.transcribes and not any(each.item is None for each in self._transcriptions.values()):
-            self._transcribe(whole, self._tracker.speech_end, now)
+
+    def _decide(self, now: MonoNs) -> None:
+        assert self._end_probability is not None
+        probability, self._end_probability = self._end_probability, None
+        if self._tracker.looks and probability >= self._settings.end_probability:
+            self._ended(now)
 
     def _ended(self, now: MonoNs) -> None:
         utterance = self._utterance
@@ -272,16 +298,10 @@ class Ear:
         assert self._detection is not None
         self._commit(utterance, self._tracker.speech_end, auto=self._detection.create_response, now=now)
 
-    def _end_of_turn(self, probability: float, now: MonoNs) -> None:
-        if self._tracker.open and self._tracker.looks and probability >= self._settings.end_probability:
-            self._ended(now)
-
     def _commit(self, utterance: _Utterance, speech_end: Samples, auto: bool, now: MonoNs) -> None:
         if utterance.announced:
             self._outbox.send(SpeechStopped(item_id=utterance.item_id, end=speech_end))
-        if self._end_job is not None:
-            self._outbox.add(Drop(role=Role.END_OF_TURN, job=self._end_job))
-            self._end_job = None
+        self._stop_asking()
         item = Item(id=utterance.item_id, role="user", modality="audio", text=None)
         previous = self._conversation.add(item)
         self._outbox.send(InputCommitted(item_id=item.id, previous_item_id=previous))
@@ -337,17 +357,23 @@ class Ear:
         self._outbox.add(SubmitUtterance(id=job, role=role, address=address, span=span, pace=Pace(since=since)))
         return job
 
-    def _take_back_looks(self) -> None:
+    def _stop_asking(self) -> None:
         if self._end_job is not None:
             self._outbox.add(Drop(role=Role.END_OF_TURN, job=self._end_job))
             self._end_job = None
+        self._end_probability = None
+        self._decides = False
+
+    def _take_back(self) -> None:
+        """Speech goes on (or the utterance is none): what was begun at the pause is not wanted."""
+        self._stop_asking()
         for job in [job for job, each in self._transcriptions.items() if each.item is None]:
             del self._transcriptions[job]
             self._outbox.add(Drop(role=Role.TRANSCRIBE, job=job))
 
     def _forget_utterance(self) -> None:
         """It was noise: nothing was said about it, nothing will be."""
-        self._take_back_looks()
+        self._take_back()
         self._utterance = None
         self._tracker.close()
 

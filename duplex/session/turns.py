@@ -1,8 +1,10 @@
 """Turns: when the user has begun, paused and gone on. Counts input media, one VAD window at a time.
 
-    probability  ‥▁▁▁▂▇▇▇▇▇▇▇▇▇▂▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁
-                     │onset    │speech_end   │look 1        │look 2 …      │hold cap
-    state        IDLE│OPEN ────────────────────────────────────────────────► IDLE
+    probability  ‥▁▁▁▂▇▇▇▇▇▇▇▇▇▂▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁
+                     │onset    │speech_end  │pause  │look 1      │look 2 …      │hold cap
+    state        IDLE│OPEN ─────────────────────────────────────────────────────► IDLE
+
+At the pause the models begin to work, at the looks it is decided: their time is hidden in the silence that is waited anyway.
 
 The tracker says what it sees; the core decides what it means (a turn, a backchannel, an interruption).
 """
@@ -25,9 +27,11 @@ class Fact(Enum):
     VOICED = auto()
     """Speech goes on."""
     RESUMED = auto()
-    """Speech goes on after at least one look."""
+    """Speech goes on after a pause."""
+    PAUSE = auto()
+    """It is quiet: what was said may be transcribed and judged."""
     LOOK = auto()
-    """It has been quiet long enough to ask whether the turn has ended."""
+    """It has been quiet long enough to decide whether the turn has ended."""
     ENDED = auto()
     """The turn has ended by silence or by its greatest length."""
 
@@ -43,6 +47,7 @@ class Limits:
     threshold: float
     release: float
     onset: Samples
+    pause: Samples
     look: Samples
     look_every: Samples | None
     end: Samples
@@ -66,6 +71,7 @@ def limits_for(detection: TurnDetection | None, settings: TurnSettings) -> Limit
         threshold=threshold,
         release=min(settings.release_threshold, threshold),
         onset=samples_from_ms(settings.onset_ms),
+        pause=samples_from_ms(min(settings.pause_ms, look)),
         look=samples_from_ms(look),
         look_every=every,
         end=samples_from_ms(end),
@@ -86,6 +92,8 @@ class TurnTracker:
         """Voiced samples of the open turn, or of the run that may become one."""
         self.speech_end = Samples(0)
         """End of the last voiced window."""
+        self.paused = False
+        """Speech has stopped for the length of a pause, and not gone on."""
         self.looks = 0
         """Looks since speech last went on."""
         self._silence = 0
@@ -108,6 +116,7 @@ class TurnTracker:
         """The turn is over (committed or thrown away): wait for the next onset."""
         self.open = False
         self.voiced = 0
+        self.paused = False
         self.looks = 0
         self._silence = 0
         self._returning = 0
@@ -127,11 +136,12 @@ class TurnTracker:
 
     def _voice(self, span: Span) -> Fact | None:
         self._returning += len(span)
-        if self.looks and self._returning < samples_from_ms(_RESUME_MS):
+        if self.paused and self._returning < samples_from_ms(_RESUME_MS):
             return None
-        resumed = self.looks > 0
+        resumed = self.paused
         self.voiced += self._returning if resumed else len(span)
         self.speech_end = span.end
+        self.paused = False
         self.looks = 0
         self._silence = 0
         return Fact.RESUMED if resumed else Fact.VOICED
@@ -139,6 +149,9 @@ class TurnTracker:
     def _quiet(self, span: Span) -> Fact | None:
         self._returning = 0
         self._silence = span.end - self.speech_end
+        if not self.paused and self._silence >= self.limits.pause:
+            self.paused = True
+            return Fact.PAUSE
         if self._silence >= self.limits.end:
             return Fact.ENDED
         due = self.limits.look + self.looks * (self.limits.look_every or 0)

@@ -220,3 +220,23 @@ def test_an_idle_session_sends_nothing_and_computes_nothing_but_vad() -> None:
     stages = {labels["stage"] for name, _, labels in server.measures if name == "duplex_stage_compute_seconds"}
     assert stages == {"vad"}
     assert np.abs(session.heard()).max() == 0
+
+
+def test_the_models_time_is_hidden_in_the_silence_that_is_waited_anyway() -> None:
+    server = Server(SimOptions(vad="level", transcribe_s=0.1, end_of_turn_s=0.08))
+    session = server.connect()
+    session.say(960)
+    server.advance(3000)
+    assert session.client.at("response.created") - ns_from_ms(960) <= ns_from_ms(200 + 32 + 20)
+
+
+def test_a_short_pause_takes_back_what_was_begun_and_the_whole_turn_is_transcribed() -> None:
+    server = Server(SimOptions(vad="level", transcribe_s=0.1, end_of_turn_s=0.08))
+    session = server.connect()
+    session.say(640)
+    server.advance(640 + 130)
+    session.say(800)
+    server.advance(4000)
+    assert session.client.types().count("input_audio_buffer.committed") == 1
+    assert session.client.of("conversation.item.input_audio_transcription.completed")[0]["transcript"].startswith("1.7")
+    assert server.runners.idle

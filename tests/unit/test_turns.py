@@ -17,7 +17,7 @@ def run(probabilities: list[float], detection: TurnDetection | None = None, **se
     facts = []
     for i, probability in enumerate(probabilities):
         fact = tracker.window(Span(Samples(i * WINDOW), Samples((i + 1) * WINDOW)), probability)
-        if fact is not None and fact is not Fact.VOICED:
+        if fact is not None and fact not in (Fact.VOICED, Fact.PAUSE):
             facts.append((i, fact))
         if fact is Fact.ENDED:
             tracker.close()
