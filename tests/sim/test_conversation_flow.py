@@ -238,5 +238,6 @@ def test_a_short_pause_takes_back_what_was_begun_and_the_whole_turn_is_transcrib
     session.say(800)
     server.advance(4000)
     assert session.client.types().count("input_audio_buffer.committed") == 1
-    assert session.client.of("conversation.item.input_audio_transcription.completed")[0]["transcript"].startswith("1.7")
+    heard = session.client.of("conversation.item.input_audio_transcription.completed")[0]["transcript"]
+    assert float(heard.split()[0]) == pytest.approx(1.67, abs=0.1)
     assert server.runners.idle
