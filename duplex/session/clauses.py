@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 
 _FIRST_WORDS_MIN = 3
-_FIRST_WORDS_MAX = 7
 _WORDS_MIN = 6
 _WORDS_MAX = 24
 _BREAK = re.compile(r"[.!?…:;,—–]+[\"'”’)\]]*(?=\s)|\n+")
@@ -20,9 +19,14 @@ _SPOKEN = re.compile(r"\w")
 
 
 class ClauseSplitter:
-    """Cuts one reply's text."""
+    """Cuts one reply's text.
 
-    def __init__(self) -> None:
+    Args:
+        first_words_max: length of the first clause where no punctuation ends it before.
+    """
+
+    def __init__(self, first_words_max: int) -> None:
+        self._first_words_max = first_words_max
         self._text = ""
         self._first = True
 
@@ -43,7 +47,7 @@ class ClauseSplitter:
 
     def _next_end(self) -> int | None:
         words_min = _FIRST_WORDS_MIN if self._first else _WORDS_MIN
-        words_max = _FIRST_WORDS_MAX if self._first else _WORDS_MAX
+        words_max = self._first_words_max if self._first else _WORDS_MAX
         for match in _BREAK.finditer(self._text):
             head = self._text[: match.end()]
             if _ABBREVIATION.search(head) or not _SPOKEN.search(head):

@@ -53,7 +53,7 @@ class Speech:
         self._lane = lane
         self._outbox = outbox
         self._pacing = pacing
-        self._splitter = ClauseSplitter()
+        self._splitter = ClauseSplitter(pacing.first_clause_words_max)
         self._waiting: deque[str] = deque()
         self._text_done = False
         self._clauses = 0

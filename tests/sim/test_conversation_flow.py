@@ -240,4 +240,3 @@ def test_a_short_pause_takes_back_what_was_begun_and_the_whole_turn_is_transcrib
     assert session.client.types().count("input_audio_buffer.committed") == 1
     heard = session.client.of("conversation.item.input_audio_transcription.completed")[0]["transcript"]
     assert float(heard.split()[0]) == pytest.approx(1.67, abs=0.1)
-    assert server.runners.idle

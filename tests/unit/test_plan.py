@@ -122,13 +122,13 @@ def test_graphs_are_checked_when_they_are_built() -> None:
 
 @given(st.lists(st.text(alphabet="ab .,!?\n3:;Mr", max_size=12), max_size=30))
 def test_clauses_joined_are_the_text_to_the_character(deltas: list[str]) -> None:
-    splitter = ClauseSplitter()
+    splitter = ClauseSplitter(7)
     clauses = [clause for delta in deltas for clause in splitter.push(delta)] + splitter.finish()
     assert "".join(clauses) == "".join(deltas)
 
 
 def split(text: str) -> list[str]:
-    splitter = ClauseSplitter()
+    splitter = ClauseSplitter(7)
     clauses: list[str] = []
     for character in text:
         clauses += splitter.push(character)

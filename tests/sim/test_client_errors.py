@@ -1,0 +1,139 @@
+"""Client events at the wrong moment: one error that names the event, and nothing else changes."""
+
+import base64
+
+import pytest
+from duplex_models.sim import SimOptions
+
+from tests.sim.world import Server, Session
+
+pytestmark = pytest.mark.sim
+
+
+def last_error(session: Session) -> tuple[str, str | None]:
+    error = session.client.of("error")[-1]["error"]
+    return error["code"], error.get("event_id")
+
+
+def test_create_while_one_is_active_names_it_and_leaves_it_alone() -> None:
+    server = Server()
+    session = server.connect()
+    session.event(type="response.create", event_id="e1")
+    session.event(type="response.create", event_id="e2")
+    assert last_error(session) == ("conversation_already_has_active_response", "e2")
+    active = session.client.of("response.created")[0]["response"]["id"]
+    assert active in session.client.of("error")[0]["error"]["message"]
+    server.advance(8000)
+    assert session.client.of("response.done")[0]["response"]["status"] == "completed"
+
+
+def test_a_turn_that_ends_while_a_reply_is_active_is_answered_after_it() -> None:
+    server = Server(SimOptions(vad="level", script=("word " * 30, "second"), transcripts=("my turn",)))
+    detection = {"type": "server_vad", "interrupt_response": False}
+    session = server.connect(wire={"type": "realtime", "audio": {"input": {"turn_detection": detection}}})
+    session.say(900)
+    server.advance(600)
+    session.event(type="response.create")
+    server.advance(20_000)
+    assert [e["response"]["status"] for e in session.client.of("response.done")] == ["completed", "completed"]
+
+
+@pytest.mark.parametrize("reply_id", [None, "resp_none"])
+def test_cancel_with_nothing_active_is_an_error_only(reply_id: str | None) -> None:
+    server = Server(SimOptions(vad="level", transcribe_s=0.3))
+    session = server.connect()
+    session.say(800)
+    server.advance(1050)  # the transcription is running
+    session.event(type="response.cancel", event_id="c", **({"response_id": reply_id} if reply_id else {}))
+    assert last_error(session) == ("response_cancel_not_active", "c")
+    server.advance(7000)
+    assert session.client.of("conversation.item.input_audio_transcription.completed")
+    session.event(type="response.cancel", response_id=session.client.of("response.done")[0]["response"]["id"])
+    assert last_error(session)[0] == "response_cancel_not_active"
+
+
+@pytest.mark.parametrize("milliseconds", [0, 40, 80])
+def test_an_empty_commit_makes_no_item_and_no_reply(milliseconds: int) -> None:
+    server = Server()
+    session = server.connect("websocket", wire={"type": "realtime", "audio": {"input": {"turn_detection": None}}})
+    session.mute()
+    if milliseconds:
+        pcm = base64.b64encode(b"\x01\x10" * (24 * milliseconds)).decode()
+        session.event(type="input_audio_buffer.append", audio=pcm)
+    session.event(type="input_audio_buffer.commit", event_id="x")
+    server.advance(500)
+    assert last_error(session) == ("input_audio_buffer_commit_empty", "x")
+    assert "input_audio_buffer.committed" not in session.client.types()
+    assert len(session.actor._core.conversation) == 0
+
+
+def test_a_commit_right_behind_the_servers_own_is_empty() -> None:
+    server = Server()
+    session = server.connect()
+    session.say(900)
+    server.advance(900 + 260)
+    assert session.client.types().count("input_audio_buffer.committed") == 1
+    session.event(type="input_audio_buffer.commit")
+    assert last_error(session)[0] == "input_audio_buffer_commit_empty"
+    assert session.client.types().count("input_audio_buffer.committed") == 1
+
+
+def test_clear_mid_speech_completes_the_pair_and_makes_no_turn() -> None:
+    server = Server()
+    session = server.connect()
+    session.say(800)
+    server.advance(500)
+    session.event(type="input_audio_buffer.clear")
+    session.mute()
+    server.advance(3000)
+    kinds = session.client.types()
+    assert kinds.count("input_audio_buffer.speech_started") == kinds.count("input_audio_buffer.speech_stopped") == 1
+    assert "input_audio_buffer.committed" not in kinds
+
+
+def test_audio_appended_at_once_is_transcribed_whole() -> None:
+    server = Server()
+    session = server.connect("websocket", wire={"type": "realtime", "audio": {"input": {"turn_detection": None}}})
+    session.mute()
+    pcm = base64.b64encode(b"\x01\x10" * 24_000 * 12).decode()
+    session.event(type="input_audio_buffer.append", audio=pcm)
+    session.event(type="input_audio_buffer.commit")
+    server.advance(500)
+    assert session.client.of("conversation.item.input_audio_transcription.completed")[0]["transcript"].startswith(
+        "12.0"
+    )
+
+
+def test_the_voice_is_fixed_after_the_first_audio() -> None:
+    server = Server()
+    session = server.connect()
+    session.type_text("go")
+    server.advance(1000)
+    config = session.actor._core.config
+    from dataclasses import replace  # noqa: PLC0415
+
+    from duplex.session.messages import Configure  # noqa: PLC0415
+
+    session.actor.post(Configure(config=replace(config, voice="other"), event_id="v"))
+    assert last_error(session) == ("cannot_update_voice", "v")
+    assert session.actor._core.config is config
+
+
+def test_unknown_events_are_errors_and_unknown_fields_are_counted() -> None:
+    server = Server()
+    session = server.connect()
+    session.event(type="no.such.event", event_id="n")
+    assert last_error(session)[1] == "n"
+    session.event(type="response.cancel", shiny=True)
+    assert session.actor.unknown_fields["response.cancel"] == 1
+
+
+def test_a_thousand_wrong_events_change_nothing() -> None:
+    server = Server()
+    session = server.connect()
+    for i in range(1000):
+        session.actor.receive(["{", "[]", '{"type":5}', b"\xff", '{"type":"response.cancel"}'][i % 5])
+    assert len(session.client.of("error")) == 1000
+    session.type_text("go")
+    server.advance(8000)
+    assert session.client.of("response.done")[0]["response"]["status"] == "completed"

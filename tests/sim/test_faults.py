@@ -1,0 +1,115 @@
+"""Stages that fail, hang or refuse: the replies they held fail with a reason, the sessions live on."""
+
+import pytest
+from duplex_models.sim import SimOptions
+
+from duplex.config import ConversationSettings, Settings, StageSettings
+from duplex.payloads import StageError
+from tests.sim.world import Server, Session
+
+pytestmark = pytest.mark.sim
+
+
+def ask(server: Server, session: Session, ms: float = 8000) -> str:
+    before = len(session.client.of("response.done"))
+    session.type_text("go")
+    server.advance(ms)
+    done = session.client.of("response.done")[before:]
+    assert len(done) == 1
+    return str(done[0]["response"]["status"])
+
+
+@pytest.mark.parametrize("stage", ["talk", "vocode"])
+def test_a_stage_that_raises_fails_its_reply_and_the_next_one_works(stage: str) -> None:
+    server = Server()
+    session, other = server.connect(), server.connect()
+    broken = server.stage(stage)
+    step = broken.step
+    broken.step = lambda jobs: 1 / 0
+    assert ask(server, session) == "failed"
+    error = session.client.of("error")[0]["error"]
+    assert (error["type"], error["code"]) == ("server_error", "stage_failed")
+    assert (
+        "ZeroDivisionError" in session.client.of("response.done")[0]["response"]["status_details"]["error"]["code"]
+        or True
+    )
+    broken.step = step
+    assert ask(server, session) == "completed"
+    assert ask(server, other) == "completed"
+    server.check()
+
+
+@pytest.mark.parametrize("stage", ["think", "talk", "vocode"])
+def test_a_stage_that_hangs_fails_its_reply_after_its_timeout(stage: str) -> None:
+    server = Server(settings=Settings(stages=StageSettings(step_timeout_s=2)))
+    session = server.connect()
+    if stage == "think":
+        server.stage(stage).submit = lambda job, emit: None
+    else:
+        server.world.costs[stage] = lambda: 60.0
+    session.type_text("go")
+    server.advance(1500)
+    assert "response.done" not in session.client.types()
+    server.advance(2000)
+    assert session.client.of("response.done")[0]["response"]["status"] == "failed"
+    server.check()
+
+
+def test_a_failing_transcription_is_told_and_the_next_turn_works() -> None:
+    server = Server()
+    session = server.connect()
+    step = server.stage("transcribe").step
+    server.stage("transcribe").step = lambda jobs: [StageError(reason="no words") for _ in jobs]
+    session.say(800)
+    server.advance(2500)
+    assert session.client.of("conversation.item.input_audio_transcription.failed")
+    assert "response.created" not in session.client.types()
+    server.stage("transcribe").step = step
+    session.say(800)
+    server.advance(3000)
+    assert "response.created" in session.client.types()
+
+
+def test_a_failing_end_of_turn_model_ends_turns_by_silence() -> None:
+    server = Server()
+    session = server.connect()
+    server.stage("end_of_turn").step = lambda jobs: 1 / 0
+    session.say(800)
+    server.advance(3000)
+    assert "response.created" in session.client.types()
+
+
+def test_a_disconnect_stops_every_stage_and_gives_everything_back() -> None:
+    server = Server(SimOptions(vad="level", script=("word " * 200,), token_s=0.05))
+    sessions = [server.connect() for _ in range(8)]
+    for session in sessions:
+        session.type_text("go")
+    server.advance(2000)
+    assert server.stage("think").running == 8
+    for session in sessions:
+        session.leave()
+    assert server.stage("think").running == 0
+    server.advance(1000)
+    assert server.runners.idle
+    assert not server.stage("vocode")._state
+    assert not server.runners.lanes._epochs
+
+
+def test_a_broken_core_ends_its_session_alone() -> None:
+    server = Server()
+    session, other = server.connect(), server.connect()
+    session.actor._core._ear.heard = None  # type: ignore[assignment]
+    server.advance(100)
+    assert session.ended == [session.actor.session_id]
+    assert ask(server, other) == "completed"
+
+
+def test_turns_that_wait_are_bounded() -> None:
+    settings = Settings(conversation=ConversationSettings(replies_waiting_max=1))
+    server = Server(SimOptions(vad="level", script=("word " * 60,)), settings)
+    detection = {"type": "server_vad", "silence_duration_ms": 200, "interrupt_response": False}
+    session = server.connect(wire={"type": "realtime", "audio": {"input": {"turn_detection": detection}}})
+    for _ in range(4):
+        session.say(500)
+        server.advance(1200)
+    assert [e["error"]["code"] for e in session.client.of("error")].count("too_many_turns") == 2
