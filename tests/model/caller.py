@@ -61,72 +61,18 @@ class Microphone(MediaStreamTrack):  # type: ignore[misc]
         return frame
 
 
-class Caller:
-    """A call. `events` are all of the server's so far; `until` waits for one after those already waited for."""
+class EventLog:
+    """A server's events so far; `until` waits for one after those already waited for."""
 
-    def __init__(self, url: str) -> None:
-        self.openai = AsyncOpenAI(api_key="none", base_url=f"{url}/v1", max_retries=0)
-        self.microphone = Microphone()
+    def __init__(self) -> None:
         self.events: list[Event] = []
-        self.call_id = ""
-        self._heard: list[Int16Array] = []
         self._seen = 0
         self._came = asyncio.Event()
-        self._peer = RTCPeerConnection(RTCConfiguration(iceServers=[]))
-        self._channel = self._peer.createDataChannel("oai-events")
-        self._channel.on("message", self._take)
-        self._tracks: list[Any] = []
-        self._peer.on("track", self._tracks.append)
-        self._peer.addTrack(self.microphone)
 
-    async def dial(self, session: Event | None) -> None:
-        """Make the call and wait for its first event.
-
-        Raises:
-            openai.APIStatusError: the server refused.
-        """
-        await self._peer.setLocalDescription(await self._peer.createOffer())
-        more: dict[str, Any] = {} if session is None else {"session": {"type": "realtime", **session}}
-        created = await self.openai.realtime.calls.create(sdp=self._peer.localDescription.sdp, **more)
-        self.call_id = created.response.headers["Location"].rsplit("/", 1)[1]
-        await self._peer.setRemoteDescription(RTCSessionDescription(sdp=created.text, type="answer"))
-        await self.until("session.created")
-
-    async def listen(self) -> None:
-        """Keep what is heard until the track ends. Cancel: at any time."""
-        while True:
-            try:
-                frame = await self._tracks[0].recv()
-            except MediaStreamError:
-                return
-            channels = len(frame.layout.channels)
-            pcm = frame.to_ndarray().reshape(-1, channels).astype(np.int32).mean(axis=1)
-            self._heard.append(pcm.astype(np.int16))
-
-    def heard(self) -> Int16Array:
-        """Return all that has been heard, without the pauses in which nothing came: shape (n,), mono, 48 kHz."""
-        return np.concatenate([np.zeros(0, np.int16), *self._heard])
-
-    async def hang_up(self) -> None:
-        """End the call at the server, then the peer."""
-        await self.openai.realtime.calls.hangup(self.call_id)
-        await self.drop()
-
-    async def drop(self) -> None:
-        """Give back the peer and the HTTP client."""
-        await self._peer.close()
-        await self.openai.close()
-
-    # Events. --------------------------------------------------------------------------------------------------------
-
-    def send(self, kind: str, **fields: Any) -> None:
-        self._channel.send(json.dumps({"type": kind, **fields}))
-
-    def ask(self, text: str) -> None:
-        """Write a turn, and ask for its reply."""
-        item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
-        self.send("conversation.item.create", item=item)
-        self.send("response.create")
+    def add(self, event: Event) -> None:
+        """Take the next event."""
+        self.events.append(event)
+        self._came.set()
 
     async def until(self, kind: str) -> Event:
         """Wait for the next event of a type."""
@@ -158,6 +104,81 @@ class Caller:
         """Return the types of all events so far, in order."""
         return [event["type"] for event in self.events]
 
+    def said(self, item_id: str) -> str:
+        """Return all text that came with the audio of an item."""
+        deltas = self.of("response.output_audio_transcript.delta")
+        return "".join(event["delta"] for event in deltas if event["item_id"] == item_id)
+
+
+class Caller(EventLog):
+    """A call and its events."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self.openai = AsyncOpenAI(api_key="none", base_url=f"{url}/v1", max_retries=0)
+        self.microphone = Microphone()
+        self.call_id = ""
+        self._heard: list[Int16Array] = []
+        self._heard_more = asyncio.Event()
+        self._peer = RTCPeerConnection(RTCConfiguration(iceServers=[]))
+        self._channel = self._peer.createDataChannel("oai-events")
+        self._channel.on("message", lambda text: self.add(json.loads(text)))
+        self._tracks: list[Any] = []
+        self._peer.on("track", self._tracks.append)
+        self._peer.addTrack(self.microphone)
+
+    async def dial(self, session: Event | None) -> None:
+        """Make the call and wait for its first event.
+
+        Raises:
+            openai.APIStatusError: the server refused.
+        """
+        await self._peer.setLocalDescription(await self._peer.createOffer())
+        more: dict[str, Any] = {} if session is None else {"session": {"type": "realtime", **session}}
+        created = await self.openai.realtime.calls.create(sdp=self._peer.localDescription.sdp, **more)
+        self.call_id = created.response.headers["Location"].rsplit("/", 1)[1]
+        await self._peer.setRemoteDescription(RTCSessionDescription(sdp=created.text, type="answer"))
+        await self.until("session.created")
+
+    async def listen(self) -> None:
+        """Keep what is heard until the track ends. Cancel: at any time."""
+        while True:
+            try:
+                frame = await self._tracks[0].recv()
+            except MediaStreamError:
+                return
+            channels = len(frame.layout.channels)
+            pcm = frame.to_ndarray().reshape(-1, channels).astype(np.int32).mean(axis=1)
+            self._heard.append(pcm.astype(np.int16))
+            self._heard_more.set()
+
+    def heard(self) -> Int16Array:
+        """Return all that has been heard, without the pauses in which nothing came: shape (n,), mono, 48 kHz."""
+        return np.concatenate([np.zeros(0, np.int16), *self._heard])
+
+    async def until_heard(self, enough: Callable[[Int16Array], bool]) -> None:
+        """Wait until what has been heard is enough."""
+        async with asyncio.timeout(CEILING_S):
+            while not enough(self.heard()):
+                self._heard_more.clear()
+                await self._heard_more.wait()
+
+    async def drop(self) -> None:
+        """Give back the peer and the HTTP client."""
+        await self._peer.close()
+        await self.openai.close()
+
+    # Turns and items. --------------------------------------------------------------------------------------------------------
+
+    def send(self, kind: str, **fields: Any) -> None:
+        self._channel.send(json.dumps({"type": kind, **fields}))
+
+    def ask(self, text: str) -> None:
+        """Write a turn, and ask for its reply."""
+        item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
+        self.send("conversation.item.create", item=item)
+        self.send("response.create")
+
     async def item_text(self, item_id: str) -> str:
         """Return an item's text as the server's history has it."""
         self.send("conversation.item.retrieve", item_id=item_id)
@@ -165,10 +186,6 @@ class Caller:
             lambda e: e["type"] == "conversation.item.retrieved" and e["item"]["id"] == item_id, "item"
         )
         return text_of(retrieved["item"])
-
-    def _take(self, text: str) -> None:
-        self.events.append(json.loads(text))
-        self._came.set()
 
 
 def text_of(item: Event) -> str:
