@@ -6,7 +6,9 @@ times what comes back. Sessions are added step by step. A step passes while at t
 - p95 of arrival lateness ≤ 20 ms (arrival minus RTP time, against the quickest packet of the same session in the step),
 - at least 98 % of the packets sent come back as sound (a server that drops time would otherwise look punctual).
 
-A step that fails is measured twice more before the ramp ends (other load on the machine shows in a single one). The result is the last step that passed.
+A step that fails is measured twice more before the ramp ends; the result is the last step that passed. Both processes
+ask for real-time scheduling, so that what else runs on the machine is not what is measured (the kernel keeps 5 % of the
+core for the others). Both servers run on uvloop, as `duplex serve` does.
 
     python -m benchmarks.echo [--json OUT]      (without OUT: benchmarks/results/echo.json)
 
@@ -31,6 +33,7 @@ from typing import Any
 
 import aioice.ice
 import numpy as np
+import uvloop
 from aiortc import RTCConfiguration, RTCPeerConnection, RTCSessionDescription
 
 from benchmarks.report import write
@@ -309,7 +312,7 @@ def main() -> None:
     if arguments.serve:
         os.sched_setaffinity(0, {arguments.core})
         _favoured()
-        asyncio.run(serve(arguments.serve))
+        uvloop.run(serve(arguments.serve))
         return
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:
