@@ -328,7 +328,7 @@ class SessionActor:
                 if effect.last and len(self._items) > 8:
                     self._items.pop(next(iter(self._items)))
                 if not self.egress.enqueue(effect.address, effect.audio, effect.last):
-                    _log.error("egress_refused", session_id=self.session_id, epoch=effect.address.epoch)
+                    self._violated("bounds")
             case CutLane():
                 self._cut_at = self._executor.now()
                 self._runners.cut(self.session_id, effect.lane, effect.epoch)
@@ -354,7 +354,13 @@ class SessionActor:
             return replace(job, payload=replace(job.payload, frames=(self._frame.rgb,)))
         return job
 
+    def _violated(self, invariant: str) -> None:
+        _log.error("invariant_violated", session_id=self.session_id, invariant=invariant)
+        self._context.observe("duplex_invariant_violations_total", 1, {"invariant": invariant})
+
     def _submit_utterance(self, effect: SubmitUtterance) -> None:
+        if effect.span.end > self._ingress.position:
+            self._violated("causality")
         payload = Utterance(span=effect.span, pcm=self._ingress.read(effect.span))
         self._runners.submit(
             Job(id=effect.id, stage=effect.role, address=effect.address, payload=payload, pace=effect.pace)
@@ -380,6 +386,9 @@ class SessionActor:
             self._runners.submit(Job(id=self._next_job(), stage=Role.TICK, address=address, payload=payload, pace=pace))
 
     def _stage_output(self, job: Job, payload: Payload | StageError) -> None:
+        if job.address.session != self.session_id:
+            self._violated("addressing")
+            return
         if isinstance(job.payload, VoiceWindow):
             self._in_flight -= 1
             probability = payload.probability if isinstance(payload, VoiceProbability) else 0.0

@@ -7,7 +7,8 @@
 
 Both libraries keep what is needed here private, so this is the only module that knows their insides.
 
-Source: RFC 7983 (demultiplexing by first byte); RFC 7675 (consent).
+Source: RFC 7983 (demultiplexing by first byte); RFC 7675 (consent); RFC 8831 §6.7 (an id is free once both directions
+are reset).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ SrtpError = (pylibsrtp.Error, ValueError)
 """What unprotecting a datagram raises when it is not the peer's (or too long to be)."""
 _DCEP, _STRING, _BINARY = 50, 51, 53
 _DCEP_OPEN = 3
+_WAITING_MAX = 64
 _WRITE_BUFFER_MAX = 256 * 1024
 _REASSEMBLY_BYTES_MAX = 2 * 1024 * 1024
 _log = structlog.get_logger(__name__)
@@ -64,7 +66,7 @@ class Link:
             transceiver.sender.send = _nothing
             transceiver.receiver.receive = _nothing
         if pc.sctp is not None:
-            _guard_channels(pc.sctp)
+            _ChannelGuard(pc.sctp)
 
     @property
     def ssrc(self) -> int:
@@ -147,25 +149,53 @@ def _demultiplexer(protocol: Any, on_media: Callable[[bytes], None]) -> Callable
     return datagram_received
 
 
-def _guard_channels(sctp: Any) -> None:
-    """Keep aiortc's data channels alive through what it asserts will not come."""
-    further = sctp._data_channel_receive
+class _ChannelGuard:
+    """Keeps aiortc's data channels alive through what it asserts will not come."""
 
-    async def receive(stream_id: int, protocol: int, data: bytes) -> None:
+    def __init__(self, sctp: Any) -> None:
+        self._sctp = sctp
+        self._further = sctp._data_channel_receive
+        self._waiting: dict[int, list[tuple[int, bytes]]] = {}
+        """Messages on an id that the client uses again, until the reset of the channel before it is over."""
+        self._replays: set[asyncio.Future[None]] = set()
+        sctp._data_channel_receive = self.receive
+
+    async def receive(self, stream_id: int, protocol: int, data: bytes) -> None:
+        """Stand before aiortc's method of that name."""
+        if stream_id in self._waiting:
+            if len(self._waiting[stream_id]) < _WAITING_MAX:
+                self._waiting[stream_id].append((protocol, data))
+            return
         if protocol == _DCEP and data[:1] == bytes([_DCEP_OPEN]):
-            present = sctp._data_channels.get(stream_id)
-            if present is not None and not present.negotiated:
+            if not self._may_open(stream_id, data):
                 return
-            # The client opens in-band the id that was kept for a negotiated channel.
-            sctp._data_channels.pop(stream_id, None)
         elif protocol == _STRING and not _is_text(data):
             protocol = _BINARY  # the session answers it as any event it cannot read
         try:
-            await further(stream_id, protocol, data)
+            await self._further(stream_id, protocol, data)
         except (AssertionError, UnicodeDecodeError, struct.error) as error:
             _log.info("channel_message_malformed", error=type(error).__name__)
 
-    sctp._data_channel_receive = receive
+    def _may_open(self, stream_id: int, data: bytes) -> bool:
+        present = self._sctp._data_channels.get(stream_id)
+        if present is None:
+            return True
+        if present.negotiated:  # the client opens in band the id kept for a negotiated channel
+            self._sctp._data_channels.pop(stream_id)
+            return True
+        if present.readyState == "closing":  # what we send before the reset is over would not reach the new channel
+            self._waiting[stream_id] = [(_DCEP, data)]
+            present.once("close", lambda: self._replay(stream_id))
+        return False
+
+    def _replay(self, stream_id: int) -> None:
+        task = asyncio.ensure_future(self._replayed(stream_id))
+        self._replays.add(task)
+        task.add_done_callback(self._replays.discard)
+
+    async def _replayed(self, stream_id: int) -> None:
+        for protocol, data in self._waiting.pop(stream_id):
+            await self.receive(stream_id, protocol, data)
 
 
 def _is_text(data: bytes) -> bool:

@@ -373,6 +373,9 @@ class SessionCore:
         self._end(reply, status)
 
     def _end(self, reply: Reply, status: ReplyStatus) -> None:
+        if reply.done:
+            self._outbox.violated("terminal")
+            return
         reply.status = status
         if reply.item is not None:
             reply.item.status = "completed" if status == "completed" else "incomplete"
@@ -446,7 +449,8 @@ class SessionCore:
     # Playback. ------------------------------------------------------------------------------------------------------
 
     def _sent(self, msg: Sent) -> None:
-        self.lane.sent_ranges(msg.ranges, self._now)
+        if not self.lane.sent_ranges(msg.ranges, self._now):
+            self._outbox.violated("fronts")
         if msg.underruns or msg.underrun:
             self._outbox.observe("duplex_underruns_total", msg.underruns, observed="sent")
             self._outbox.observe("duplex_underrun_seconds_total", seconds_from_samples(msg.underrun), observed="sent")

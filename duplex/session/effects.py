@@ -138,6 +138,10 @@ class Outbox:
         """Queue a measure."""
         self._effects.append(Observe(measure=measure, value=value, labels=labels))
 
+    def violated(self, invariant: str) -> None:
+        """Count a broken invariant (DESIGN.md §1): our mistake, told and survived."""
+        self.observe("duplex_invariant_violations_total", 1, invariant=invariant)
+
     def poll(self) -> Effect | None:
         """Take the next effect; None when drained."""
         return self._effects.popleft() if self._effects else None

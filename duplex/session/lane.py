@@ -22,6 +22,8 @@ from duplex.units import MonoNs, Samples, ns_from_samples, samples_from_ms, samp
 
 _KEEP = samples_from_ms(10_000)
 """Output the ledger keeps behind the newest packet: longer than any client's buffer we estimate."""
+_ODD = 1
+"""A 48 kHz stream of an odd length has one sample more than its content."""
 _LOST_PACKET = samples_from_ms(20)
 TERMINAL: frozenset[ReplyStatus] = frozenset({"completed", "cancelled", "failed", "incomplete"})
 
@@ -147,14 +149,18 @@ class Lane:
 
     # Fronts. --------------------------------------------------------------------------------------------------------
 
-    def sent_ranges(self, ranges: tuple[SentRange, ...], now: MonoNs) -> None:
-        """Output has left."""
+    def sent_ranges(self, ranges: tuple[SentRange, ...], now: MonoNs) -> bool:
+        """Output has left; return whether generated ≥ sent ≥ played holds for every reply."""
         self._reported_at = now
         for sent in ranges:
             self._ledger.append(sent)
         if self.webrtc is None:
             self._player.sent(self._ledger.sent_out, now)
         self.advance(now)
+        return all(
+            self._ledger.played(reply.id) <= self._ledger.sent(reply.id) <= reply.generated + _ODD
+            for reply in self._replies
+        )
 
     def advance(self, now: MonoNs) -> None:
         """Move the playback front to where the listener is estimated to be."""

@@ -55,6 +55,11 @@ MEASURES: Final[dict[str, Measure]] = {
     "duplex_barge_in_seconds": _histogram("Parts of an interruption: detect, confirm, egress", "part"),
     "duplex_barge_in_total": _counter("Onsets of the user's voice over a reply", "outcome"),
     "duplex_stale_packets_total": _counter("Packets of an older epoch that left after a cut; stays 0"),
+    "duplex_invariant_violations_total": _counter(
+        "Broken invariants of DESIGN.md §1, by name; stays 0",
+        "invariant",
+        preset=("fronts", "causality", "bounds", "terminal", "addressing"),
+    ),
     "duplex_unheard_audio_seconds_total": _counter("Audio generated and never heard"),
     "duplex_unheard_tokens_total": _counter("Tokens generated and never heard"),
     "duplex_speculation_total": _counter("Replies begun before the turn had ended", "outcome"),

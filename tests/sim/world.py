@@ -254,6 +254,7 @@ class Server:
         """Check the invariants that hold at every moment."""
         assert not self.stale, self.stale
         assert self.total("duplex_stale_packets_total") == 0
+        assert self.total("duplex_invariant_violations_total") == 0
         for session in self.sessions:
             check_lifecycle(session.client.types(), session.client)
 
