@@ -20,6 +20,8 @@ from tests.speech import fact_audio, facts, normal, sentence_audio, sentences, w
 pytestmark = pytest.mark.model
 
 WIRE_RATE = 24_000
+LOUDSPEAKER_MS = 1000
+"""Delay of the WebSocket client's player, which the server cannot know."""
 STORY = "Tell me about the history of London."
 TURN = [
     "input_audio_buffer.speech_started", "input_audio_buffer.speech_stopped", "input_audio_buffer.committed",
@@ -62,6 +64,11 @@ class Phone(EventLog):
         passed_s = asyncio.get_running_loop().time() - self._began
         return round(1000 * min(passed_s, len(self.pcm) / 2 / WIRE_RATE))
 
+    async def played(self) -> None:
+        """Play the reply to its end."""
+        left_s = len(self.pcm) / 2 / WIRE_RATE - self.played_ms() / 1000
+        await asyncio.sleep(left_s)
+
     async def append(self, pcm: Int16Array, *, at_real_time: bool) -> None:
         """Say a recording at 24 kHz in pieces of 100 ms."""
         loop = asyncio.get_running_loop()
@@ -91,9 +98,11 @@ async def test_a_conversation_over_websocket(server: LocalServer) -> None:
         await connection.session.update(session={"type": "realtime", "max_output_tokens": 100})
         assert (await phone.until("session.updated"))["session"]["max_output_tokens"] == 100
         await _voice_turn(phone)
-        item_id = await _interrupted_text_turn(phone)
+        await phone.played()
+        item_id, heard = await _interrupted_text_turn(phone)
         history = await phone.item_text(item_id)
-        assert normal(history) and phone.said(item_id).startswith(history) and history != phone.said(item_id)
+        assert phone.said(item_id).startswith(heard) and heard != phone.said(item_id)
+        assert normal(history) and heard.startswith(history) and history != heard
         await phone.until("response.output_audio.delta")  # the turn that interrupted is answered
         turns = phone.of("conversation.item.input_audio_transcription.completed")
         assert word_error_rate([sentences()[11]], [turns[1]["transcript"]]) <= 0.3
@@ -116,25 +125,30 @@ async def _voice_turn(phone: Phone) -> None:
     assert end_of_energy(np.frombuffer(bytes(phone.pcm), "<i2")) > WIRE_RATE // 2
 
 
-async def _interrupted_text_turn(phone: Phone) -> str:
-    """Ask for a story, let it play for two seconds, talk over it, and truncate it; return its item."""
+async def _interrupted_text_turn(phone: Phone) -> tuple[str, str]:
+    """Ask for a story, let it play, talk over it, and truncate it to what this player's slow loudspeaker gave out.
+
+    Returns:
+        Its item, and what the server took for heard before the truncation.
+    """
     content: Any = [{"type": "input_text", "text": STORY}]
     await phone.connection.conversation.item.create(item={"type": "message", "role": "user", "content": content})
     await phone.connection.response.create()
     await phone.until("response.output_audio.delta")
-    speech = np.concatenate([silence(2), sentence_audio(11, WIRE_RATE), silence(2)])
+    speech = np.concatenate([silence(2.5), sentence_audio(11, WIRE_RATE), silence(2)])
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(phone.append(speech, at_real_time=True))
         await phone.until("input_audio_buffer.speech_started")
-        played_ms = phone.played_ms()
+        played_ms = phone.played_ms() - LOUDSPEAKER_MS
         done = await phone.until("response.done")
         assert done["response"]["status_details"] == {"type": "cancelled", "reason": "turn_detected"}
         item_id: str = done["response"]["output"][0]["id"]
+        heard = await phone.item_text(item_id)
         await phone.connection.conversation.item.truncate(item_id=item_id, content_index=0, audio_end_ms=played_ms)
         truncated = await phone.until("conversation.item.truncated")
     assert (truncated["item_id"], truncated["audio_end_ms"]) == (item_id, played_ms)
-    assert 2000 <= played_ms <= 5000
-    return item_id
+    assert 1500 <= played_ms <= 5000
+    return item_id, heard
 
 
 async def test_a_conversation_as_a_call(server: LocalServer) -> None:
