@@ -65,7 +65,7 @@ class EchoSink:
         self._frames: deque[Int16Array] = deque(maxlen=10)
         self._flowing = False
 
-    def hear(self, pcm: Int16Array) -> None:
+    def hear(self, pcm: Int16Array, arrived: MonoNs | None = None) -> None:
         if len(pcm) == 320:
             self._frames.append(np.repeat(pcm, 3))
 

@@ -21,7 +21,7 @@ QUESTIONS = (4, 7, 1, 11, 15, 13, 0, 5, 9, 3)
 PAUSE_S = 7.0
 
 
-def microphone(turns: int) -> tuple[np.ndarray[Any, Any], list[int]]:
+def microphone(turns: int, pause_s: float = PAUSE_S) -> tuple[np.ndarray[Any, Any], list[int]]:
     """Return the wav and the sample at which the energy of each turn ends."""
     pieces = [np.zeros(2 * RATE, np.int16)]
     ends: list[int] = []
@@ -29,7 +29,7 @@ def microphone(turns: int) -> tuple[np.ndarray[Any, Any], list[int]]:
     for i in range(turns):
         said = speech(SPEECH / f"s{QUESTIONS[i % len(QUESTIONS)]:02d}.flac")
         ends.append(at + edges(said)[1])
-        gap = np.zeros(int(PAUSE_S * RATE), np.int16)
+        gap = np.zeros(int(pause_s * RATE), np.int16)
         pieces += [said, gap]
         at += len(said) + len(gap)
     return np.concatenate(pieces), ends

@@ -132,6 +132,8 @@ class SessionActor:
         self._append_resampler = StreamResampler(WEBSOCKET_RATE, INPUT_RATE)
         self._backlog: deque[VoiceWindow] = deque()
         self._in_flight = 0
+        self._arrived: MonoNs | None = None
+        """When the newest input's packet came in."""
         self._ticked = Samples(0)
         self._frame: VideoFrame | None = None
         self._items: dict[str, str] = {}
@@ -156,10 +158,11 @@ class SessionActor:
         """Give the session its way to the client; before anything else."""
         self._transport = transport
 
-    def hear(self, pcm: Int16Array) -> None:
+    def hear(self, pcm: Int16Array, arrived: MonoNs | None = None) -> None:
         """Take the next input audio: shape (n,), mono, 16 kHz."""
         if self._closed:
             return
+        self._arrived = arrived
         windows = self._ingress.push(pcm)
         if windows:
             self._backlog.extend(windows)
@@ -367,7 +370,7 @@ class SessionActor:
         )
 
     def _submit_windows(self) -> None:
-        pace = Pace(since=self._executor.now())
+        pace = Pace(since=self._executor.now() if self._arrived is None else self._arrived)
         while self._backlog and self._in_flight < _WINDOWS_IN_FLIGHT:
             window = self._backlog.popleft()
             self._in_flight += 1

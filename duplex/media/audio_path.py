@@ -67,6 +67,7 @@ class AudioIn:
             payload=packet.payload,
             duration=duration,
             dtx=is_dtx(self._codec, packet.payload),
+            received=now,
         )
         self._jitter.push(arrival, now)
         self.advance(now)
@@ -101,7 +102,7 @@ class AudioIn:
             if quiet:
                 self._jitter.skipped(duration)
             else:
-                self._sink.hear(pcm)
+                self._sink.hear(pcm, step.packet.received)
         elif quiet:
             self._sink.hear_silence(duration // _PER_HEARD)
             self._jitter.doubled(duration)
@@ -119,7 +120,7 @@ class AudioIn:
             self._sink.hear(self._decoder.conceal(duration))
             return None
         if hear:
-            self._sink.hear(pcm)
+            self._sink.hear(pcm, step.packet.received if isinstance(step, Play) else None)
         return pcm
 
 

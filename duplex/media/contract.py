@@ -58,8 +58,12 @@ class VideoFrame:
 class MediaSink(Protocol):
     """What a transport needs of a session."""
 
-    def hear(self, pcm: Int16Array) -> None:
-        """Take the next input audio: shape (n,), mono, 16 kHz, n ≥ 1, in order, concealed losses included."""
+    def hear(self, pcm: Int16Array, arrived: MonoNs | None = None) -> None:
+        """Take the next input audio: shape (n,), mono, 16 kHz, n ≥ 1, in order, concealed losses included.
+
+        Args:
+            arrived: when its packet came in; None for what was made up, or is taken as it comes.
+        """
 
     def hear_silence(self, n: int) -> None:
         """Take n samples (16 kHz) that are declared silent: no media, DTX, or lost past concealment."""

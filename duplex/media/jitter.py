@@ -60,6 +60,8 @@ class Arrival:
     """Samples at 48 kHz that the payload holds, ≥ 1."""
     dtx: bool = False
     """The sender says that silence follows (Opus: a payload of at most 2 bytes)."""
+    received: MonoNs = MonoNs(0)
+    """When it came in; carried for whoever plays it."""
 
 
 class Quiet(Enum):

@@ -46,7 +46,7 @@ class Sink:
         self.first_event = '{"type":"session.created"}'
         self.raise_on_hear = False
 
-    def hear(self, pcm: Int16Array) -> None:
+    def hear(self, pcm: Int16Array, arrived: MonoNs | None = None) -> None:
         if self.raise_on_hear:
             raise RuntimeError("a defect of the session")
         assert pcm.dtype == np.int16 and pcm.ndim == 1 and len(pcm) > 0

@@ -45,9 +45,9 @@ class Microphone:
         self.heard = 0
         hear = session.actor.hear
 
-        def counted(pcm: np.ndarray) -> None:  # type: ignore[type-arg]
+        def counted(pcm: np.ndarray, arrived: MonoNs | None = None) -> None:  # type: ignore[type-arg]
             self.heard += len(pcm)
-            hear(pcm)
+            hear(pcm, arrived)
 
         session.actor.hear = counted  # type: ignore[method-assign]
         self._tick()

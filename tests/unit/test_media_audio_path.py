@@ -26,7 +26,7 @@ class Sink:
         self.say: dict[int, Int16Array] = {}
         self.tick = 0
 
-    def hear(self, pcm: Int16Array) -> None:
+    def hear(self, pcm: Int16Array, arrived: MonoNs | None = None) -> None:
         self.heard.append(pcm)
 
     def hear_silence(self, n: int) -> None:
