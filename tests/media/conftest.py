@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
+import uvloop
 from media_harness import Plane, sockets, until
 from media_harness import plane as opened
 
 from duplex.media.warm import video_executor
+
+
+def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> dict[str, Any]:
+    """Run on the loop that `duplex serve` runs on."""
+    return {"uvloop": uvloop.new_event_loop}
 
 
 @pytest.fixture

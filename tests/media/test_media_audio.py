@@ -145,7 +145,7 @@ async def test_c17_any_packet_time_is_heard_in_place_and_length(plane: Plane, na
             talker.send(payload, step=round(duration * 48))
         await until(lambda: played(peer) == len(durations), "heard")
         began, ended = voiced(sink)
-        assert abs(ended - began - sum(durations)) <= 20
+        assert abs(ended - began - sum(durations)) <= max(20, *durations)  # one frame
 
 
 async def test_c20_gaps_between_sentences_are_gaps_in_timestamps(plane: Plane) -> None:

@@ -6,7 +6,8 @@ import asyncio
 import os
 
 import pytest
-from aiortc.rtcsctptransport import WEBRTC_DCEP, WEBRTC_STRING
+from aiortc import RTCDataChannel, RTCDataChannelParameters
+from aiortc.rtcsctptransport import WEBRTC_DCEP, WEBRTC_STRING, RTCSctpTransport
 from media_harness import BadNetwork, Client, Plane, Sink, Talker, opus_packets, plane, session, tone, until
 
 from duplex.config import ServerSettings
@@ -57,6 +58,33 @@ async def test_a_channel_with_another_label_is_closed_and_a_second_one_too(plane
         await until(lambda: other.readyState == second.readyState == "closed", "both are closed")
         assert sink.received == []
         assert client.data is not None and client.data.readyState == "open"
+
+
+async def test_an_id_used_again_before_its_reset_is_over_is_served(plane: Plane) -> None:
+    """The client closes a channel and opens the next on the same id while our end of the first still closes."""
+    client = Client(channel="other")
+    async with session(plane, client) as (peer, sink):
+        assert client.data is not None and peer._pc is not None and peer._pc.sctp is not None
+        await until(lambda: client.data is not None and client.data.readyState == "closed", "the other label is closed")
+        channels = peer._pc.sctp._data_channels
+        await until(lambda: set(channels) <= {0}, "closed at our end too")
+        held = rtc_channel(peer._pc.sctp, stream_id=1)
+        client.data = client.open("oai-events")
+        await asyncio.sleep(0.1)
+        assert client.messages == []
+        peer._pc.sctp._data_channel_closed(1)  # the reset is over
+        await until(lambda: client.messages, "the session's first event")
+        assert held.readyState == "closed"
+        client.data.send("hello")
+        await until(lambda: sink.received == ["hello"], "heard")
+
+
+def rtc_channel(sctp: RTCSctpTransport, *, stream_id: int) -> RTCDataChannel:
+    """Put a channel in the state of closing at our end."""
+    channel = RTCDataChannel(sctp, RTCDataChannelParameters(label="old", id=stream_id), False)
+    sctp._data_channels[stream_id] = channel
+    channel._setReadyState("closing")
+    return channel
 
 
 async def test_a_channel_opened_again_goes_on(plane: Plane) -> None:
