@@ -69,6 +69,9 @@ class MediaSettings(_Section):
     """Shallowest target depth of the receive jitter buffer."""
     jitter_ms_max: Ms = 400
     """Deepest: past it the oldest audio is dropped."""
+    late_ms: Ms = 120
+    """Audio that has not come is waited for at least this long before its time is filled, while nothing behind it says
+    that it is lost. Speech that is late then reaches the ear whole; a model in lock-step waits with it."""
     conceal_ms_max: Ms = 100
     """Missing audio is concealed for this long, then declared silent."""
     opus_bitrate: int = Field(32_000, ge=6_000, le=256_000)

@@ -49,6 +49,7 @@ class AudioIn:
             clock_rate=codec.clock_rate,
             depth_ms_min=settings.jitter_ms_min,
             depth_ms_max=settings.jitter_ms_max,
+            late_ms=settings.late_ms,
             conceal_ms_max=settings.conceal_ms_max,
         )
         self.undecodable = 0

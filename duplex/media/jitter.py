@@ -7,9 +7,10 @@ the one before it is given on at once; only what is missing is waited for. The b
     given on  ──1──2──────┄┄┄(3)4 5 6──────c──s──7 8 9►      (3) FEC after `depth`; c concealed, s declared silent
 
 - a hole with packets behind it is given up `depth` after they came, and is filled by FEC, concealment or silence;
-- with nothing behind, time that has passed is concealed, then declared silent, once the next packet is `depth` late. A
-  packet that comes after that is still heard: what was filled counts against the gap before it, so a stall costs no
-  speech. What is then given on beyond real time is taken back in quiet packets (`Play.quiet`), or, past a bound, by
+- with nothing behind, time that has passed is concealed, then declared silent, once the next packet is `depth` late, and
+  no sooner than `late_ms` unless the sender said that silence follows: most such packets are late, not lost, and what
+  is made up before them reaches the ear as a stretched sound ("hot" becomes "heart"). A packet that comes after that is
+  still heard: what was filled counts against the gap before it, so a stall costs no speech. What is then given on beyond real time is taken back in quiet packets (`Play.quiet`), or, past a bound, by
   dropping one; the same the other way round follows a sender whose clock is slow.
 
 `depth` follows measured jitter (95th percentile over the last packets) between its bounds. Delay after one loss is 0
@@ -144,15 +145,17 @@ class JitterBuffer:
         clock_rate: of RTP timestamps.
         depth_ms_min, depth_ms_max: bounds of the wait for what is missing. The buffer holds no more media than the
             latter; past it the oldest hole is given up.
+        late_ms: least wait for a packet with nothing behind it.
         conceal_ms_max: concealed at a stretch before silence is declared.
     """
 
     def __init__(
-        self, *, now: MonoNs, clock_rate: int, depth_ms_min: int, depth_ms_max: int, conceal_ms_max: int
+        self, *, now: MonoNs, clock_rate: int, depth_ms_min: int, depth_ms_max: int, late_ms: int, conceal_ms_max: int
     ) -> None:
         self._scale = POSITION_RATE // clock_rate
         self._depth_min = ns_from_ms(depth_ms_min)
         self._depth_max = ns_from_ms(max(depth_ms_max, depth_ms_min))
+        self._late_wait = ns_from_ms(late_ms)
         self._conceal_max = samples_from_ms(conceal_ms_max)
         self._depth = self._depth_min
         self._epoch = now
@@ -373,7 +376,8 @@ class JitterBuffer:
 
     def _fill(self, now: MonoNs) -> None:
         """Fill time that has passed with nothing to hear, in whole ticks, never beyond real time."""
-        wait = 0 if self._ssrc is None else samples_from_ns(self._depth) + self._period - TICK
+        patience = self._depth if self._idle else max(self._depth, self._late_wait)
+        wait = 0 if self._ssrc is None else samples_from_ns(patience) + self._period - TICK
         owed = min(
             samples_from_ns(max(now - self._anchor, 0)) - wait - self._filled,
             samples_from_ns(now - self._epoch) - self._emitted,

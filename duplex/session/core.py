@@ -283,7 +283,8 @@ class SessionCore:
         return self.lane.alive and not self._traits.tick_mode
 
     def interrupt(self) -> None:
-        """The user interrupts: cut the output."""
+        """The user interrupts: cut the output; turns that wait will be answered with the one that is being spoken."""
+        self._wanted.clear()
         self._cut("turn_detected")
 
     def turn_ready(self, item: Item, auto: bool, marks: dict[str, MonoNs]) -> None:

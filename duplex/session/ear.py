@@ -147,13 +147,14 @@ class Ear:
     # Client events. -------------------------------------------------------------------------------------------------
 
     def configure(self, detection: TurnDetection | None) -> None:
-        """Change the turn detection; an open utterance keeps its pair of events."""
-        if detection == self._detection:
-            return
-        self._discard()
+        """Change the turn detection; one that hears otherwise ends an open utterance, whose pair of events is completed."""
+        limits = limits_for(self._effective(detection), self._settings)
+        same = (detection is None) == (self._detection is None) and limits == self._tracker.limits
+        if not same:
+            self._discard()
+            self._tracker = TurnTracker(limits)
+            self._buffer_start = self.watermark.position
         self._detection = detection
-        self._tracker = TurnTracker(limits_for(self._effective(detection), self._settings))
-        self._buffer_start = self.watermark.position
 
     def commit(self, arrived: Samples, now: MonoNs, event_id: str | None) -> None:
         """The client ends the turn by itself."""
