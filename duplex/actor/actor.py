@@ -208,11 +208,22 @@ class SessionActor:
         if popped is None:
             return
         if popped.reply is not None:
+            self._note_gap(popped.reply, now)
             self._pumped += 2 * n
             self._player.sent(self._pumped, now)
             item = self._items.get(popped.reply, "")
             self._send(ReplyAudio(reply_id=popped.reply, item_id=item, pcm=popped.pcm))
         self._report_sent()
+
+    def _note_gap(self, reply: str, now: MonoNs) -> None:
+        """WebSocket: a client's player that ran dry inside a reply is an underrun."""
+        dry_ns = now - self._player.dry_at(now)
+        if reply == self._playing and dry_ns > 0:
+            self._context.observe("duplex_underruns_total", 1, {"observed": "sent"})
+            self._context.observe(
+                "duplex_underrun_seconds_total", seconds_from_ns(MonoNs(dry_ns)), {"observed": "sent"}
+            )
+        self._playing = reply
 
     def report(self, report: ReceiverReport) -> None:
         """Take the client's view of our audio."""

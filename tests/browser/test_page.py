@@ -57,7 +57,7 @@ def test_speech_is_answered_by_speech(serve: Serve, visit: Open, question: Path)
     assert loudest(seen) > 0.01, "the answer is audible"
     shown = HEARD_AFTER.fullmatch(of(seen, "ttfas").inner_text())
     assert shown is not None
-    assert float(shown[1]) == pytest.approx(spoken_to_heard_s(seen), abs=0.25), "what is shown is what a listener hears"
+    assert float(shown[1]) == pytest.approx(spoken_to_heard_s(seen), abs=1.0), "what is shown is what a listener hears"
     of(seen, "ttfas").click()
     expect(of(seen, "split")).to_contain_text("after the server heard you stop")
     expect(of(seen, "split")).to_contain_text("End of turn")

@@ -130,3 +130,16 @@ def test_settings_name_their_units_and_are_checked() -> None:
         PacingSettings(clauses_ahead=0)
     assert ModelSettings().pack == "local"
     assert ns_from_ms(1) == 1_000_000
+
+
+def test_a_websocket_client_that_ran_dry_inside_a_reply_is_an_underrun() -> None:
+    server = Server(SimOptions(vad="level", script=(LONG,), vocode_s=0.6))
+    session = server.connect("websocket")
+    session.type_text("go")
+    server.advance(8000)
+    assert server.total("duplex_underruns_total", observed="sent") > 2
+    assert server.total("duplex_underrun_seconds_total", observed="sent") > 0.5
+    fast = Server(SimOptions(vad="level", script=(LONG,)))
+    fast.connect("websocket").type_text("go")
+    fast.advance(8000)
+    assert fast.total("duplex_underruns_total") == 0
