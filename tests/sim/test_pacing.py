@@ -108,8 +108,8 @@ def test_urgency_order_does_not_underrun_where_first_come_first_served_does() ->
     ours, ours_s, ours_ttfas = crowd(None)
     fcfs, fcfs_s, fcfs_ttfas = crowd(fcfs_ranker())
     assert ours == 0 and ours_s == 0
-    assert fcfs > 0 or np.percentile(fcfs_ttfas, 90) > 2 * np.percentile(ours_ttfas, 90)
-    assert np.percentile(ours_ttfas, 90) <= np.percentile(fcfs_ttfas, 90)
+    assert fcfs > 5 and fcfs_s > 0.5
+    assert np.percentile(ours_ttfas, 90) < np.percentile(fcfs_ttfas, 90)
 
 
 def test_the_lead_grows_with_the_stages_own_jitter() -> None:
