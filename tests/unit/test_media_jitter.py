@@ -16,6 +16,7 @@ from duplex.units import MonoNs, ns_from_ms
 pytestmark = pytest.mark.unit
 
 START_MS = 20
+LATE_MS = 120
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +52,9 @@ class Run:
 
 
 def run(sent: Iterable[Sent], end_ms: int = 4000, *, clock_rate: int = 48_000, tick_offset_ms: float = 0.0) -> Run:
-    buffer = JitterBuffer(now=MonoNs(0), clock_rate=clock_rate, depth_ms_min=20, depth_ms_max=400, conceal_ms_max=100)
+    buffer = JitterBuffer(
+        now=MonoNs(0), clock_rate=clock_rate, depth_ms_min=20, depth_ms_max=400, late_ms=LATE_MS, conceal_ms_max=100
+    )
     result = Run(buffer)
     ticks = [(m + tick_offset_ms, 1, None) for m in range(0, end_ms, 20)]
     for at, _, packet in sorted([*((p.at_ms, 0, p) for p in sent), *ticks], key=lambda e: e[:2]):
@@ -121,6 +124,23 @@ def test_a_burst_is_concealed_then_silent_then_recovered() -> None:
     assert result.played() == [p.seq for p in sent]
 
 
+@pytest.mark.parametrize("stall_ms", [30, 60, 100])
+def test_packets_that_are_late_together_are_heard_whole(stall_ms: int) -> None:
+    """Making something up before them would only stretch the sound."""
+    sent = [moved(p, max(p.at_ms, START_MS + 1500 + stall_ms)) if i >= 75 else p for i, p in enumerate(stream(180))]
+    result = run(sent, end_ms=int(sent[-1].at_ms))
+    assert result.played() == [p.seq for p in sent]
+    assert result.of(Conceal) == []
+    assert result.samples() == run(stream(180), end_ms=int(sent[-1].at_ms)).samples()
+
+
+def test_a_stream_that_ends_without_a_word_is_filled_after_the_wait() -> None:
+    result = run(stream(50), end_ms=START_MS + 1000 + LATE_MS + 2 * 20)
+    assert [step.duration for step in result.of(Conceal) if isinstance(step, Conceal)] == [960]
+    marked = [*stream(49), Sent(at_ms=START_MS + 1000, seq=149, ts=5000 + 49 * 960, duration=960, dtx=True)]
+    assert len(run(marked, end_ms=START_MS + 1000 + LATE_MS).of(Silence)) > 1  # one is before the stream
+
+
 def test_reordering_within_the_depth_is_put_right() -> None:
     plain = stream(150)
     sent = [moved(p, p.at_ms + 25) if i > 60 and i % 10 == 0 else p for i, p in enumerate(plain)]
@@ -159,7 +179,9 @@ def test_a_stall_costs_no_speech_and_time_is_taken_back_in_silence() -> None:
 
 
 def test_quiet_packets_left_out_bring_back_real_time() -> None:
-    buffer = JitterBuffer(now=MonoNs(0), clock_rate=48_000, depth_ms_min=20, depth_ms_max=400, conceal_ms_max=100)
+    buffer = JitterBuffer(
+        now=MonoNs(0), clock_rate=48_000, depth_ms_min=20, depth_ms_max=400, late_ms=LATE_MS, conceal_ms_max=100
+    )
     for i in range(15):  # 300 ms at once
         buffer.push(Arrival(rtp_seq=i, rtp_ts=i * 960, ssrc=1, payload=b"v", duration=960), MonoNs(ns_from_ms(20)))
     assert buffer.emitted == 300 * 48
@@ -173,7 +195,9 @@ def test_quiet_packets_left_out_bring_back_real_time() -> None:
 @pytest.mark.parametrize("per_mille", [-10, 10])
 def test_a_sender_of_another_clock_is_followed_without_growing(per_mille: int) -> None:
     sent = [moved(p, START_MS + (p.at_ms - START_MS) * (1 - per_mille / 1000)) for p in stream(5000)]
-    buffer = JitterBuffer(now=MonoNs(0), clock_rate=48_000, depth_ms_min=20, depth_ms_max=400, conceal_ms_max=100)
+    buffer = JitterBuffer(
+        now=MonoNs(0), clock_rate=48_000, depth_ms_min=20, depth_ms_max=400, late_ms=LATE_MS, conceal_ms_max=100
+    )
     worst = 0.0
     for i, packet in enumerate(sent):
         now = MonoNs(ns_from_ms(packet.at_ms))
@@ -263,7 +287,7 @@ def test_c20_a_sender_that_stops_its_clock_is_heard_on() -> None:
     later = [Sent(at_ms=2520 + i * 20, seq=150 + i, ts=first[-1].ts + 960 * (i + 1)) for i in range(50)]
     result = run([*first, *later], end_ms=3600)
     assert result.played() == [p.seq for p in [*first, *later]]
-    assert abs(result.samples() / 48 - 3600) <= 60
+    assert abs(result.samples() / 48 - 3600) <= 60 + 2 * LATE_MS  # waited for once in the pause, once after the end
 
 
 def test_g711_clocks_count_at_8_khz() -> None:
