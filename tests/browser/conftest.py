@@ -59,9 +59,9 @@ def serve(built_page: Path, tmp_path: Path) -> Iterator[Serve]:
         yield start
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def playwright() -> Iterator[Playwright]:
-    """The driver of the browsers."""
+    """The driver of the browsers. It keeps a loop running in this thread, so it must be gone before other modules' tests."""
     with sync_playwright() as driver:
         yield driver
 
