@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import pytest
 
 from tests.model.caller import call
 from tests.model.local_server import LocalServer
+from tests.model.results import keep
 from tests.speech import FACT_VOICES, fact_audio, facts
 
 pytestmark = pytest.mark.model
 log = logging.getLogger(__name__)
+log.setLevel(logging.INFO)
 
-RESULTS = Path(__file__).parents[2] / "test-results" / "facts.json"
 CALLS = 4
 """At once: as many as the server admits. Latencies are measured elsewhere."""
 _DELTA = "response.output_audio_transcript.delta"
@@ -65,8 +64,7 @@ async def test_eight_of_ten_spoken_questions_are_answered_right(server: LocalSer
     async with asyncio.timeout(100), asyncio.TaskGroup() as tasks:
         questions = [tasks.create_task(one(voice, i)) for i in range(len(facts())) for voice in FACT_VOICES]
     asked = [task.result() for task in questions]
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps([asdict(each) for each in asked], indent=2))
+    keep("facts", [asdict(each) for each in asked])
     for each in asked:
         log.info("%s %s: %r → %r", "right" if each.right else "WRONG", each.voice, each.understood, each.answered)
     for voice in FACT_VOICES:

@@ -18,6 +18,7 @@ from tests.speech import normal, resample, sentence_audio
 
 pytestmark = pytest.mark.model
 log = logging.getLogger(__name__)
+log.setLevel(logging.INFO)
 
 WORDS_APART_MAX = 2
 MISHEARD_MAX = 0.3
