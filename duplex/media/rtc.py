@@ -23,6 +23,7 @@ import aioice.stun
 import pylibsrtp
 import structlog
 from aiortc import RTCCertificate, RTCConfiguration, RTCDataChannel, RTCPeerConnection
+from aiortc.rtcsctptransport import InitChunk
 
 SrtpError = (pylibsrtp.Error, ValueError)
 """What unprotecting a datagram raises when it is not the peer's (or too long to be)."""
@@ -66,7 +67,7 @@ class Link:
             transceiver.sender.send = _nothing
             transceiver.receiver.receive = _nothing
         if pc.sctp is not None:
-            _ChannelGuard(pc.sctp)
+            _SctpGuard(pc.sctp)
 
     @property
     def ssrc(self) -> int:
@@ -149,19 +150,36 @@ def _demultiplexer(protocol: Any, on_media: Callable[[bytes], None]) -> Callable
     return datagram_received
 
 
-class _ChannelGuard:
-    """Keeps aiortc's data channels alive through what it asserts will not come."""
+class _SctpGuard:
+    """Keeps aiortc's association and data channels alive through losses and through what it asserts will not come."""
 
     def __init__(self, sctp: Any) -> None:
         self._sctp = sctp
+        self._send = sctp._send_chunk
+        sctp._send_chunk = self.send
         self._further = sctp._data_channel_receive
         self._waiting: dict[int, list[tuple[int, bytes]]] = {}
         """Messages on an id that the client uses again, until the reset of the channel before it is over."""
         self._replays: set[asyncio.Future[None]] = set()
         sctp._data_channel_receive = self.receive
 
+    async def send(self, chunk: Any) -> None:
+        """Stand before aiortc's `_send_chunk`: an INIT goes out with tag 0, even again after the peer's INIT came.
+
+        aiortc gives the second one the peer's tag, which the peer then drops: where both INIT ACKs are lost, the
+        association never comes up. Source: RFC 9260 §8.5.1.
+        """
+        if type(chunk) is not InitChunk:
+            await self._send(chunk)
+            return
+        tag, self._sctp._remote_verification_tag = self._sctp._remote_verification_tag, 0
+        try:
+            await self._send(chunk)
+        finally:
+            self._sctp._remote_verification_tag = tag
+
     async def receive(self, stream_id: int, protocol: int, data: bytes) -> None:
-        """Stand before aiortc's method of that name."""
+        """Stand before aiortc's `_data_channel_receive`."""
         if stream_id in self._waiting:
             if len(self._waiting[stream_id]) < _WAITING_MAX:
                 self._waiting[stream_id].append((protocol, data))

@@ -7,7 +7,7 @@ import os
 
 import pytest
 from aiortc import RTCDataChannel, RTCDataChannelParameters
-from aiortc.rtcsctptransport import WEBRTC_DCEP, WEBRTC_STRING, RTCSctpTransport
+from aiortc.rtcsctptransport import WEBRTC_DCEP, WEBRTC_STRING, InitAckChunk, RTCSctpTransport
 from media_harness import BadNetwork, Client, Plane, Sink, Talker, opus_packets, plane, session, tone, until
 
 from duplex.config import ServerSettings
@@ -48,6 +48,36 @@ async def test_c12_the_first_message_is_the_sessions_first_event_once(mode: str)
     async with plane(ServerSettings(connect_timeout_s=45, vanish_timeout_s=45)) as on:
         for messages in await asyncio.gather(*(first_messages(on, mode, seed) for seed in range(15))):
             assert messages == [Sink().first_event, '{"echo":8}']
+
+
+async def test_an_association_comes_up_although_both_first_answers_are_lost(plane: Plane) -> None:
+    """Against a stock aiortc client, whose own second INIT is one that nobody takes."""
+    client, sink = Client(), Sink()
+    peer = plane.peer(sink)
+    answer = await peer.answer(await client.offer())
+    assert client.pc.sctp is not None and peer._pc is not None and peer._pc.sctp is not None
+    del client.pc.sctp._send_chunk  # our guard is not on the client's side
+    lost = [losing_first_init_ack(client.pc.sctp), losing_first_init_ack(peer._pc.sctp)]
+    await client.accept(answer)
+    await until(lambda: client.messages, "the session's first event")  # after one timeout of three seconds
+    assert [len(of_side) for of_side in lost] == [1, 1]
+    await client.close()
+    await peer.close("server")
+
+
+def losing_first_init_ack(sctp: RTCSctpTransport) -> list[InitAckChunk]:
+    """Drop the first INIT ACK that comes; return where it is noted."""
+    lost: list[InitAckChunk] = []
+    further = sctp._receive_chunk
+
+    async def receive(chunk: object) -> None:
+        if isinstance(chunk, InitAckChunk) and not lost:
+            lost.append(chunk)
+            return
+        await further(chunk)
+
+    sctp._receive_chunk = receive
+    return lost
 
 
 async def test_a_channel_with_another_label_is_closed_and_a_second_one_too(plane: Plane) -> None:

@@ -74,6 +74,8 @@ def test_signatures_are_as_called() -> None:
     assert list(inspect.signature(RTCSctpTransport._data_channel_receive).parameters) == [
         "self", "stream_id", "pp_id", "data",
     ]  # fmt: skip
+    assert list(inspect.signature(RTCSctpTransport._send_chunk).parameters) == ["self", "chunk"]
+    assert "self._remote_verification_tag" in inspect.getsource(RTCSctpTransport._send_chunk)
     assert list(inspect.signature(aioice.ice.get_host_addresses).parameters) == ["use_ipv4", "use_ipv6"]
 
 
