@@ -62,6 +62,9 @@ class SessionHost:
         self.pack = pack
         self._settings = settings
         self._observe = observe
+        self._media = settings.media
+        if pack.tick_ms is not None:  # a model in lock-step does not wait for a late client: its time goes on
+            self._media = settings.media.model_copy(update={"late_ms": 0})
         self._executor = ThreadExecutor()
         self._ticker = Ticker(
             phases=settings.media.tick_phases,
@@ -139,7 +142,7 @@ class SessionHost:
         call_id, config, new_id = self._begin("rtc", session)
         actor = self._open(call_id, config, "webrtc", new_id)
         peer = self._peers[call_id] = WebRtcPeer(
-            sink=actor, ticker=self._ticker, media=self._settings.media, server=self._settings.server
+            sink=actor, ticker=self._ticker, media=self._media, server=self._settings.server
         )
         actor.attach(peer)
         try:

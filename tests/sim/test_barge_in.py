@@ -126,6 +126,20 @@ def test_history_holds_the_words_that_were_heard() -> None:
     assert 6 <= len(heard) <= 8
 
 
+@pytest.mark.parametrize("moment", [150, 700, 1310, 2040])
+def test_what_counts_as_heard_is_what_left_not_what_was_made(moment: int) -> None:
+    server = long_server()
+    session = server.connect()
+    session.type_text("go on")
+    server.advance(moment)
+    session.event(type="response.cancel")
+    server.advance(200)
+    heard_ms = session.client.of("conversation.item.truncated")[0]["audio_end_ms"]
+    assert heard_ms == pytest.approx(20 * len(session.sounding()), abs=21)
+    made_ms = heard_ms + 1000 * server.total("duplex_unheard_audio_seconds_total")
+    assert made_ms >= heard_ms + 60
+
+
 def test_on_websocket_the_clients_truncate_is_honoured_to_the_word() -> None:
     server = long_server()
     session = speaking(server, "websocket")
