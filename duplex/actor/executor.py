@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -11,9 +12,14 @@ from duplex.units import MonoNs
 
 
 class ThreadExecutor:
-    """The `Executor` of a running server. Made on the loop's thread."""
+    """The `Executor` of a running server. Made on the loop's thread.
 
-    def __init__(self) -> None:
+    Args:
+        on_transfer: takes the seconds from a step's end on its thread until the loop takes the result.
+    """
+
+    def __init__(self, on_transfer: Callable[[float], None]) -> None:
+        self._on_transfer = on_transfer
         self._loop = asyncio.get_running_loop()
         self._threads: dict[str, ThreadPoolExecutor] = {}
         self._closed = False
@@ -27,7 +33,16 @@ class ThreadExecutor:
         thread = self._threads.get(stage)
         if thread is None:
             thread = self._threads[stage] = ThreadPoolExecutor(1, thread_name_prefix=f"stage-{stage}")
-        thread.submit(step).add_done_callback(lambda future: self.post(lambda: done(_outcome(future))))
+
+        def finished(future: Future[Any]) -> None:
+            ended = time.perf_counter()
+            self.post(lambda: self._taken(done, future, ended))
+
+        thread.submit(step).add_done_callback(finished)
+
+    def _taken(self, done: Callable[[Any], None], future: Future[Any], ended: float) -> None:
+        self._on_transfer(time.perf_counter() - ended)
+        done(_outcome(future))
 
     def post(self, call: Callable[[], None]) -> None:
         """Run `call` on the loop's thread soon; callable from any thread, ignored once closed."""

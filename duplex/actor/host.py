@@ -65,7 +65,7 @@ class SessionHost:
         self._media = settings.media
         if pack.tick_ms is not None:  # a model in lock-step does not wait for a late client: its time goes on
             self._media = settings.media.model_copy(update={"late_ms": 0})
-        self._executor = ThreadExecutor()
+        self._executor = ThreadExecutor(lambda seconds: observe("duplex_transfer_seconds", seconds, {}))
         self._ticker = Ticker(
             phases=settings.media.tick_phases,
             late_drop_ms=settings.media.late_drop_ms,

@@ -16,6 +16,7 @@ DESIGNED = {
     "duplex_stage_queue_seconds": {"stage"},
     "duplex_stage_compute_seconds": {"stage"},
     "duplex_transfer_seconds": set(),
+    "duplex_invariant_violations_total": {"invariant"},  # ADR-0008
     "duplex_server_overhead_seconds": set(),
     "duplex_underruns_total": {"observed"},
     "duplex_underrun_seconds_total": {"observed"},
