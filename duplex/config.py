@@ -188,8 +188,6 @@ class ConversationSettings(_Section):
     """Characters of one text item or of the instructions."""
     event_ring_max: int = Field(1_000, ge=1)
     """Server events kept for a resume."""
-    replies_waiting_max: int = Field(4, ge=1)
-    """Finished turns that wait for the reply before them."""
 
 
 class StageSettings(_Section):

@@ -23,7 +23,7 @@ JobId = NewType("JobId", int)
 CONVERSATION_LANE = 0
 """The output lane of the conversation; an out-of-band reply has one of its own (1, 2, …)."""
 INPUT_LANE = -1
-"""Work on the user's audio; its epoch grows when the input buffer is cleared."""
+"""Work on the user's audio; it is never cut, but taken back job by job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import structlog
 
-from duplex.actor.ingress import Ingress
+from duplex.actor.ingress import WINDOW, Ingress
 from duplex.config import Settings
 from duplex.media.contract import INPUT_RATE, OutputPacket, ReceiverReport, Transport, VideoFrame
 from duplex.media.egress import EgressQueue
@@ -52,19 +52,21 @@ from duplex.session.effects import (
     Submit,
     SubmitUtterance,
 )
-from duplex.session.events import ReplyAudio, ServerEvent
+from duplex.session.events import ReplyAudio, ServerEvent, SessionCreated
 from duplex.session.messages import Connected, Disconnected, Heard, Inbound, Network, Sampled, Sent, StageOutput
 from duplex.session.traits import Traits
 from duplex.stages.contract import Role
 from duplex.stages.run import Executor, StageRunners
 from duplex.timeline.playback import WallClockPlayer
-from duplex.units import PTIME, MonoNs, Samples, Span, ms_from_samples, samples_from_ms, seconds_from_ns
+from duplex.units import POSITION_RATE, PTIME, MonoNs, Samples, Span, samples_from_ms, seconds_from_ns
 
 WEBSOCKET_RATE = 24_000
 _REPORT_EVERY = samples_from_ms(100)
 """Output between two `Sent` messages, when nothing special happens."""
 _DELTA_SAMPLES = WEBSOCKET_RATE // 5
 """Greatest length of one WebSocket audio delta: 200 ms."""
+_EARLY_EVENTS = 256
+_TICKS_IN_FLIGHT = 8
 _WINDOWS_IN_FLIGHT = 32
 """VAD windows submitted at once; more audio waits in the backlog."""
 _log = structlog.get_logger("duplex.session")
@@ -79,6 +81,8 @@ class ActorContext:
     runners: StageRunners
     executor: Executor
     observe: Callable[[str, float, dict[str, str]], None]
+    close: Callable[[Transport, str], None]
+    """Closes a transport in the background."""
     tick_ms: int | None = None
 
 
@@ -125,16 +129,24 @@ class SessionActor:
         pacing = settings.pacing
         start_delay_ms = 0 if context.tick_ms is None else pacing.tick_start_delay_ms
         self.egress = EgressQueue(
-            session_id, CONVERSATION_LANE, rate, context.runners.lanes, pacing.generated_ms_max, start_delay_ms
-        )
+            session_id, CONVERSATION_LANE, rate, context.runners.lanes, pacing.generated_ms_max, start_delay_ms,
+            one_reply=transport_name == "websocket",
+        )  # fmt: skip
         self._ear_address = Address(session=session_id, lane=INPUT_LANE, epoch=0)
         self._ingress = Ingress(settings.turn.input_buffer_ms_max)
         self._append_resampler = StreamResampler(WEBSOCKET_RATE, INPUT_RATE)
+        self._appended: deque[Int16Array] = deque()
+        """Audio appended by the client (16 kHz, slices of at most 1 s) that is not taken in yet."""
+        self._appended_samples = 0
         self._backlog: deque[VoiceWindow] = deque()
         self._in_flight = 0
         self._arrived: MonoNs | None = None
         """When the newest input's packet came in."""
         self._ticked = Samples(0)
+        self._ticks_in_flight = 0
+        self._opened = False
+        self._early: deque[ServerEvent] = deque(maxlen=_EARLY_EVENTS)
+        """What happened before the client could be told; overflow rule: `drop_oldest`."""
         self._frame: VideoFrame | None = None
         self._items: dict[str, str] = {}
         self._mailbox: deque[Inbound] = deque()
@@ -199,7 +211,7 @@ class SessionActor:
         if self._closed or not self.egress.waiting:
             return
         now = self._executor.now()
-        lead_ms = self._core.config.lead_ms
+        lead_ms = self._core.lane.lead_ms
         n = min(_DELTA_SAMPLES, self.egress.waiting // 2)
         if lead_ms is not None:
             ahead = self._pumped - self._player.position(now)
@@ -251,13 +263,16 @@ class SessionActor:
             self._core.config,
             transport=self._transport_name,
             profile=self._context.profile,
-            arrived=self._ingress.position,
+            arrived=self._arrived_position,
             unknown_fields=self.unknown_fields,
         )
         if isinstance(message, AppendAudio):
             pcm = np.frombuffer(message.pcm, dtype="<i2").astype(np.int16, copy=False)
             for start in range(0, len(pcm), WEBSOCKET_RATE):
-                self.hear(self._append_resampler.push(pcm[start : start + WEBSOCKET_RATE]))
+                piece = self._append_resampler.push(pcm[start : start + WEBSOCKET_RATE])
+                self._appended.append(piece)
+                self._appended_samples += len(piece)
+            self._take_appended()
         else:
             self.post(message)
 
@@ -267,12 +282,25 @@ class SessionActor:
             return
         self.post(Disconnected(reason=reason))
 
+    @property
+    def _arrived_position(self) -> Samples:
+        """Input position up to which the client's audio has come in, analysed or not."""
+        return Samples(self._ingress.position + self._appended_samples * (POSITION_RATE // INPUT_RATE))
+
+    def _take_appended(self) -> None:
+        """Take in appended audio slice by slice, as fast as it is analysed."""
+        while self._appended and len(self._backlog) < _WINDOWS_IN_FLIGHT and self._ticks_in_flight < _TICKS_IN_FLIGHT:
+            piece = self._appended.popleft()
+            self._appended_samples -= len(piece)
+            self.hear(piece)
+
     # For the shell around it. ---------------------------------------------------------------------------------------
 
     @property
     def backlog_ms(self) -> int:
         """Input that has arrived and is not analysed yet; a WebSocket over its bound is not read."""
-        return ms_from_samples(Samples(len(self._backlog) * 1536))
+        waiting = len(self._backlog) * WINDOW + self._appended_samples
+        return waiting * 1000 // INPUT_RATE
 
     async def close(self, reason: str) -> None:
         """End the session from the server's side. Cancel: the session ends, its socket may linger."""
@@ -346,7 +374,7 @@ class SessionActor:
             case CutLane():
                 self._cut_at = self._executor.now()
                 self._runners.cut(self.session_id, effect.lane, effect.epoch)
-                self.egress.cut(effect.epoch, effect.fade_ms)
+                self.egress.cut(effect.epoch, effect.fade_ms if self._transport_name == "webrtc" else 0)
                 self._player.flush(self._executor.now())
                 self._pumped = self._player.position(self._executor.now())
                 self._mailbox.appendleft(self._sent(cut=effect.epoch))
@@ -360,8 +388,15 @@ class SessionActor:
     def _send(self, event: ServerEvent) -> None:
         if self._transport is None:
             return
+        if not self._opened and not isinstance(event, SessionCreated):
+            self._early.append(event)
+            return
         for wire in self._encoder.encode(event):
             self._transport.send(to_json(wire))
+        if not self._opened:
+            self._opened = True
+            while self._early:
+                self._send(self._early.popleft())
 
     def _with_frame(self, job: Job) -> Job:
         if isinstance(job.payload, Prompt) and self._frame is not None:
@@ -390,14 +425,16 @@ class SessionActor:
             )
 
     def _submit_ticks(self, tick: Samples) -> None:
-        epoch = self._core.lane.epoch
+        """Give a model in lock-step its input; it hears all of it, whatever was cut meanwhile."""
         while self._ingress.position - self._ticked >= tick:
             span = Span(self._ticked, Samples(self._ticked + tick))
             self._ticked = span.end
+            self._ticks_in_flight += 1
             payload = TickInput(span=span, pcm=self._ingress.read(span))
-            address = Address(session=self.session_id, lane=CONVERSATION_LANE, epoch=epoch)
             pace = Pace(since=self._executor.now())
-            self._runners.submit(Job(id=self._next_job(), stage=Role.TICK, address=address, payload=payload, pace=pace))
+            self._runners.submit(
+                Job(id=self._next_job(), stage=Role.TICK, address=self._ear_address, payload=payload, pace=pace)
+            )
 
     def _stage_output(self, job: Job, payload: Payload | StageError) -> None:
         if job.address.session != self.session_id:
@@ -409,6 +446,11 @@ class SessionActor:
             self.post(Heard(span=job.payload.span, probability=probability, arrived=job.pace.since))
             if self._backlog:
                 self._submit_windows()
+            self._take_appended()
+        elif isinstance(job.payload, TickInput):
+            self._ticks_in_flight -= 1
+            self.post(StageOutput(job=job.id, payload=payload))
+            self._take_appended()
         else:
             self.post(StageOutput(job=job.id, payload=payload))
 
@@ -452,6 +494,9 @@ class SessionActor:
         self._closed = True
         self._mailbox.clear()
         self._backlog.clear()
+        self._appended.clear()
+        if reason == "error" and self._transport is not None:
+            self._context.close(self._transport, reason)
         if self._cancel_timer is not None:
             self._cancel_timer()
             self._cancel_timer = None

@@ -84,8 +84,9 @@ class SessionHost:
         )
         self._context = ActorContext(
             settings=settings, profile=profile, runners=self._runners, executor=self._executor, observe=observe,
-            tick_ms=pack.tick_ms,
+            close=self._close_transport, tick_ms=pack.tick_ms,
         )  # fmt: skip
+        self._closing: set[asyncio.Future[None]] = set()
         self._jobs = itertools.count(1)
         self._actors: dict[str, SessionActor] = {}
         self._pumps: dict[str, _Pump] = {}
@@ -220,6 +221,12 @@ class SessionHost:
         self._observe("duplex_sessions", self.sessions, {})
         _log.info("session_opened", session_id=session_id, transport=transport, live=self.sessions)
         return actor
+
+    def _close_transport(self, transport: Transport, reason: str) -> None:
+        """A session broke: its connection goes too."""
+        closing = asyncio.ensure_future(transport.close(reason))
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
 
     def _closed(self, session_id: str) -> None:
         self._actors.pop(session_id, None)

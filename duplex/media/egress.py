@@ -66,11 +66,12 @@ class EgressQueue:
         queue_ms_max: bound on waiting audio; past it `enqueue` refuses.
         start_delay_ms: silence before a reply that begins from nothing; for a model in lock-step, whose audio comes
             just in time and would run dry at every jitter.
+        one_reply: what is popped at once is of one reply (WebSocket deltas name theirs).
     """
 
     def __init__(
-        self, session: str, lane: int, rate: int, lanes: Lanes, queue_ms_max: int, start_delay_ms: int = 0
-    ) -> None:
+        self, session: str, lane: int, rate: int, lanes: Lanes, queue_ms_max: int, start_delay_ms: int = 0, one_reply: bool = False,
+    ) -> None:  # fmt: skip
         self.rate = rate
         self.enqueue_gate = Gate("egress.enqueue", lanes)
         self.send_gate = Gate("egress.send", lanes)
@@ -80,6 +81,8 @@ class EgressQueue:
         self._edge = samples_from_ms(_EDGE_MS) // self._scale
         self._start_delay = samples_from_ms(start_delay_ms) // self._scale
         self._delay = 0
+        self._lanes = lanes
+        self._one_reply = one_reply
         self._silent = Address(session=session, lane=lane, epoch=0)
         self._segments: deque[_Segment] = deque()
         self._waiting = 0
@@ -167,8 +170,13 @@ class EgressQueue:
         """Withhold audio from the first unsent sample; what leaves meanwhile is silence."""
         self._held = True
 
-    def release(self, reply: str, content: Samples) -> None:
-        """End a hold; go on with `reply` from a content position at or before the first unsent sample."""
+    def release(self, reply: str | None, content: Samples) -> None:
+        """End a hold; go on with `reply` from a content position at or before the first unsent sample.
+
+        Without a hold nothing happens; None, or a reply that was not the one being sent, goes on where it stopped.
+        """
+        if not self._held:
+            return
         self._held = False
         self._rise = self._edge
         start = content // self._scale
@@ -259,11 +267,15 @@ class EgressQueue:
     def _take(self, n: int) -> Int16Array:
         """Take up to n samples of live audio off the queue and note them as sent."""
         pieces: list[Int16Array] = []
+        first: str | None = None
         need = n
         while need and self._segments:
             segment = self._segments[0]
             if pieces and not self.send_gate.admits(segment.address):
                 break
+            if pieces and self._one_reply and segment.address.reply != first:
+                break
+            first = segment.address.reply
             piece = segment.pcm[:need]
             need -= len(piece)
             pieces.append(piece)
@@ -347,7 +359,7 @@ class EgressQueue:
             out[: len(head)] = _scaled(head, np.linspace(self._gain, 0.0, len(head), dtype=np.float32))
         self._sounding = False
         self._note(Kind.SILENCE, n)
-        return Popped(pcm=out, epoch=self._segments[0].address.epoch if self._segments else 0, reply=None)
+        return Popped(pcm=out, epoch=self._lanes.epoch(self._silent.session, self._silent.lane), reply=None)
 
 
 def _scaled(pcm: Int16Array, ramp: Float32Array) -> Int16Array:

@@ -6,14 +6,13 @@ It is driven by the timed-core contract: `handle` one message, `poll` until None
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Literal
 
 from duplex.config import Settings
-from duplex.payloads import CONVERSATION_LANE, Address, JobId, TickOutput
+from duplex.payloads import CONVERSATION_LANE, Address, JobId, StageError, TickOutput
 from duplex.session.barge_in import BargeIn
 from duplex.session.config import SessionConfig
 from duplex.session.conversation import Conversation, Item, ItemError, SpokenText
@@ -32,6 +31,7 @@ from duplex.session.events import (
     ReplyDone,
     ReplyOutputStarted,
     ReplyStatus,
+    ReplyText,
     SessionCreated,
     SessionUpdated,
     StatusReason,
@@ -63,15 +63,18 @@ from duplex.session.messages import (
 from duplex.session.tick_output import TickOutputPolicy
 from duplex.session.traits import Traits
 from duplex.session.turn_output import TurnOutput
-from duplex.timeline.ledger import Kind
 from duplex.timeline.playback import WebRtcDelay
 from duplex.timeline.watermark import VideoWatermark
 from duplex.units import (
     MonoNs,
+    Samples,
     samples_from_ms,
     seconds_from_ns,
     seconds_from_samples,
 )
+
+LEAD_MS_MIN = 100
+"""Least run-ahead of WebSocket audio: a tick and its jitter."""
 
 
 class Why(Enum):
@@ -128,7 +131,9 @@ class SessionCore:
         self._turns = TurnOutput(self.lane, self.conversation, self._outbox, pacing, traits.pausable, self)
         self._ticks = TickOutputPolicy(self.lane, self._outbox, self._new_tick_reply, self)
         self._video = VideoWatermark(samples_from_ms(settings.media.video_lag_ms))
-        self._wanted: deque[_Wanted] = deque()
+        self._wanted: _Wanted | None = None
+        self._unanswered = False
+        """A voice cut the last reply before it was heard."""
         self._cut_reason: StatusReason = "turn_detected"
         self._spoke = False
         self._closed = False
@@ -239,6 +244,8 @@ class SessionCore:
     def _output(self, msg: StageOutput) -> None:
         if isinstance(msg.payload, TickOutput):
             self._ticks.take(msg.payload, self._now)
+        elif self._traits.tick_mode and isinstance(msg.payload, StageError):
+            self._ticks.fail(msg.payload.reason)
         elif not self._ear.take(msg.job, msg.payload, self._now):
             self._turns.take(msg.job, msg.payload, self._now)
         self._settle_playout()
@@ -255,10 +262,11 @@ class SessionCore:
         self._outbox.send(SessionUpdated(config=self.config))
 
     def _apply(self, config: SessionConfig) -> None:
-        self._ear.barge_in.on_onset = config.on_onset
+        # On WebSocket the audio is with the client already: only a cut makes sense of it.
+        self._ear.barge_in.on_onset = config.on_onset if self.lane.webrtc is not None else "none"
         self._ear.transcribe_for_client = config.transcribe
         self._ear.configure(config.turn_detection)
-        self.lane.lead_ms = config.lead_ms
+        self.lane.lead_ms = None if config.lead_ms is None else max(LEAD_MS_MIN, config.lead_ms)
 
     def _network(self, msg: Network) -> None:
         if self.lane.webrtc is not None:
@@ -270,6 +278,8 @@ class SessionCore:
     def _create_item(self, msg: CreateItem) -> None:
         if len(msg.text) > self._settings.conversation.text_chars_max:
             raise ItemError("text_too_long", "the item's text is longer than the server allows", "item.content")
+        if msg.item_id is not None and self._ear.is_open(msg.item_id):
+            raise ItemError("item_id_taken", f"the user is speaking item {msg.item_id}", "item.id")
         role: Literal["user", "assistant", "system"] = msg.role  # type: ignore[assignment]
         item = Item(id=msg.item_id or self._new_id("item"), role=role, modality="text", text=msg.text)
         previous = self.conversation.add(item, msg.previous_item_id)
@@ -280,20 +290,27 @@ class SessionCore:
     @property
     def output_alive(self) -> bool:
         """A reply is being made or played that the user's voice may interrupt (a model in tick mode decides itself)."""
-        return self.lane.alive and not self._traits.tick_mode
+        return not self._traits.tick_mode and any(reply.status != "accepted" for reply in self.lane)
 
     def interrupt(self) -> None:
-        """The user interrupts: cut the output; turns that wait will be answered with the one that is being spoken."""
-        self._wanted.clear()
+        """The user interrupts: cut the output. The turn that is being spoken will be answered, with all before it."""
+        self._wanted = None
         self._cut("turn_detected")
 
+    def floor_free(self) -> None:
+        """The user is not speaking after all: what waited for that may go on."""
+        self._start_wanted()
+
     def turn_ready(self, item: Item, auto: bool, marks: dict[str, MonoNs]) -> None:
-        """A turn of the user has its words: answer it, if that is wanted and there is anything to answer."""
-        if auto and item.text and not self._traits.tick_mode:
-            if len(self._wanted) >= self._settings.conversation.replies_waiting_max:
-                self._failure("too_many_turns", "turns wait for a reply already; this one stays unanswered", None, None)
-            else:
-                self._wanted.append(_Wanted(CreateReply(), marks, marks["speech_end"]))
+        """A turn of the user has its words: answer it, if that is wanted and there is anything to answer.
+
+        One reply answers all turns that are in its prompt, so at most one is wanted, and none if one is about to start.
+        Noise that cut a reply before its first sound leaves a question that is answered after all.
+        """
+        active = self.lane.active
+        answers = bool(item.text) or self._unanswered
+        if auto and answers and not self._traits.tick_mode and (active is None or active.status != "accepted"):
+            self._wanted = _Wanted(CreateReply(), marks, marks["speech_end"])
         self._start_wanted()
 
     # Replies. -------------------------------------------------------------------------------------------------------
@@ -303,27 +320,33 @@ class SessionCore:
         if self._traits.tick_mode:
             message = "this model decides by itself when to speak"
             self._failure("unsupported_in_tick_mode", message, msg.event_id, None)
-        elif active is not None or self._wanted:
+        elif active is not None or self._wanted is not None:
             name = active.id if active is not None else "the reply to the last turn"
             message = f"the conversation already has an active response: {name}"
             self._failure("conversation_already_has_active_response", message, msg.event_id, None)
         else:
             self._accept(_Wanted(msg, {}, self._now))
 
+    @property
+    def _listens(self) -> bool:
+        """Words are still to come that a reply should know of."""
+        return self._ear.committing or self._ear.speaking or self.conversation.awaits_transcript()
+
     def _start_wanted(self) -> None:
         """Go on with what waits: a reply that was accepted before its words came, or the next turn's."""
         active = self.lane.active
-        if active is not None and active.status == "accepted" and not self.conversation.awaits_transcript():
+        if active is not None and active.status == "accepted" and not self._listens:
             self._turns.start(active, self._now)
-        elif active is None and self._wanted:
-            self._accept(self._wanted.popleft())
+        elif active is None and self._wanted is not None and not self._ear.speaking:
+            wanted, self._wanted = self._wanted, None
+            self._accept(wanted)
 
     def _accept(self, wanted: _Wanted) -> None:
-        request = wanted.request
-        reply = self._new_reply(wanted.since, request)
+        self._unanswered = False
+        reply = self._new_reply(wanted.since, wanted.request)
         reply.marks.update(wanted.marks)
         self._outbox.send(ReplyCreated(reply=replace(reply.view(), status="in_progress")))
-        if not self.conversation.awaits_transcript():
+        if not self._listens:
             self._turns.start(reply, self._now)
 
     def _new_reply(self, since: MonoNs, request: CreateReply) -> Reply:
@@ -342,7 +365,6 @@ class SessionCore:
             metadata=request.metadata,
             instructions=self.config.instructions if request.instructions is None else request.instructions,
             since=since,
-            lost_before=self.lane.lost,
         )
         self.lane.add(reply)
         return reply
@@ -363,23 +385,26 @@ class SessionCore:
         self._outbox.send(ReplyOutputStarted(reply=reply.view(), previous_item_id=previous))
 
     def finish(self, reply: Reply, status: ReplyStatus, reason: StatusReason | None, error: str | None) -> None:
-        """Settle how a reply ends; on WebSocket the terminal event follows its last audio."""
+        """Settle how a reply ends; its terminal event follows its last text, and on WebSocket its last audio."""
         reply.reason = reason
         reply.error = error
+        reply.ending = status
         if status == "failed":
             self._failure("stage_failed", error or "a stage failed", None, None, kind="server_error")
-        if self.lane.webrtc is None and self.lane.sent(reply) < reply.generated and status != "failed":
-            reply.ending = status
-            return
-        self._end(reply, status)
+        self._settle_playout()
 
     def _end(self, reply: Reply, status: ReplyStatus) -> None:
         if reply.done:
             self._outbox.violated("terminal")
             return
         reply.status = status
-        if reply.item is not None:
-            reply.item.status = "completed" if status == "completed" else "incomplete"
+        item = reply.item
+        if item is not None:
+            item.status = "completed" if status == "completed" else "incomplete"
+            if item.spoken is not None and not item.spoken.complete:
+                item.heard = (
+                    reply.generated if item.heard is None else item.heard
+                )  # a stage failed inside a clause: its text is longer than its sound
         self._outbox.send(ReplyDone(reply=reply.view()))
         if not reply.generated:
             reply.playout = Playout.DRAINED
@@ -388,8 +413,8 @@ class SessionCore:
 
     def _cancel(self, msg: CancelReply) -> None:
         active = self.lane.active
-        if active is None and self._wanted:
-            self._wanted.popleft()
+        if active is None and self._wanted is not None:
+            self._wanted = None
         elif active is None or (msg.reply_id is not None and msg.reply_id != active.id):
             message = "there is no active response" + (f" {msg.reply_id}" if msg.reply_id else "")
             self._failure("response_cancel_not_active", message, msg.event_id, None)
@@ -411,39 +436,48 @@ class SessionCore:
     def _settle_cut(self, epoch: int) -> None:
         """The egress is cut: what was heard is now known, to the word."""
         for reply in [reply for reply in self.lane if reply.address.epoch < epoch]:
-            heard = self.lane.heard_at_cut(reply)
-            unheard = max(0, reply.generated - heard)
-            item = reply.item
-            if item is not None:
-                item.status = "incomplete"
-                if item.spoken is not None and (unheard or not item.spoken.complete):
-                    item.heard = heard
-                    share = 1 - len(item.heard_text()) / max(1, len(item.spoken.text))
-                    self._outbox.observe("duplex_unheard_tokens_total", round(reply.text_tokens * share))
-            self._outbox.observe("duplex_unheard_audio_seconds_total", seconds_from_samples(unheard))
-            if self.lane.webrtc is not None and (reply.generated or reply.playout is Playout.PLAYING):
-                self._outbox.send(PlayoutCleared(reply_id=reply.id))
-            reply.playout = Playout.CUT
-            if not reply.done:
-                reply.status = "cancelled"
-                reply.reason = self._cut_reason
-                self._outbox.send(ReplyDone(reply=reply.view()))
-            if self.lane.webrtc is not None and item is not None and item.heard is not None:
-                self._outbox.send(ItemTruncated(item_id=item.id, audio_end=item.heard))
+            self._settle_cut_of(reply)
             self.lane.remove(reply)
         self.lane.flush_player(self._now)
         self._start_wanted()
 
+    def _settle_cut_of(self, reply: Reply) -> None:
+        heard = self.lane.heard_at_cut(reply, self._now)
+        unheard = max(0, reply.generated - heard)
+        item = reply.item
+        cut_short = bool(unheard) or not reply.done
+        if item is not None and cut_short:
+            item.status = "incomplete"
+            if item.spoken is not None:
+                item.heard = heard if item.heard is None else min(item.heard, heard)
+        self._unanswered = self._cut_reason == "turn_detected" and not (item is not None and item.heard_text())
+        heard_chars = len(item.heard_text()) if item is not None else 0
+        share = 1 - heard_chars / max(1, reply.text_chars, heard_chars)
+        self._outbox.observe("duplex_unheard_tokens_total", round(reply.text_tokens * share))
+        self._outbox.observe("duplex_unheard_audio_seconds_total", seconds_from_samples(unheard))
+        webrtc = self.lane.webrtc is not None
+        if webrtc and reply.playout is Playout.PLAYING:
+            self._outbox.send(PlayoutCleared(reply_id=reply.id))
+        reply.playout = Playout.CUT
+        if not reply.done:
+            reply.status = "cancelled"
+            reply.reason = self._cut_reason
+            self._outbox.send(ReplyDone(reply=reply.view()))
+        if webrtc and item is not None and item.heard is not None:
+            self._outbox.send(ItemTruncated(item_id=item.id, audio_end=item.heard))
+
     def resume_output(self) -> None:
         """A hold ends: go on with the reply that was playing, from a word's start."""
-        for reply in self.lane:
-            if reply.item is not None and reply.item.spoken is not None and reply.generated:
-                content = reply.item.spoken.word_start(self.lane.sent(reply))
-                self._outbox.add(ReleaseOutput(reply=reply.id, content=content))
-                return
+        playing = [reply for reply in self.lane if reply.playout is Playout.PLAYING]
+        reply = playing[-1] if playing else None
+        content = Samples(0)
+        if reply is not None and reply.item is not None and reply.item.spoken is not None:
+            content = reply.item.spoken.word_start(self.lane.sent(reply))
+        self._outbox.add(ReleaseOutput(reply=reply.id if reply is not None else None, content=content))
 
     def _disconnect(self) -> None:
         self._ear.close()
+        self._wanted = None
         self._cut("disconnected")
         self._closed = True
 
@@ -457,14 +491,25 @@ class SessionCore:
             self._outbox.observe("duplex_underrun_seconds_total", seconds_from_samples(msg.underrun), observed="sent")
         for reply in list(self.lane):
             if reply.playout is Playout.QUEUED and self.lane.sent(reply):
-                self._playing(reply, sum(each.length for each in msg.ranges if each.kind is Kind.CONTENT))
+                self._playing(reply)
+            self._tell_text(reply)
         if msg.cut is not None:
             self._settle_cut(msg.cut)
         self._settle_playout()
 
-    def _playing(self, reply: Reply, sent: int) -> None:
+    def _tell_text(self, reply: Reply) -> None:
+        """On WebRTC a clause's text follows its first sound out of the door; text without sound, the reply's last."""
+        sent = self.lane.sent(reply)
+        all_left = reply.ending is not None and sent >= reply.generated
+        while reply.captions and (all_left or reply.captions[0][0] < sent):
+            assert reply.item is not None
+            text = reply.captions.popleft()[1]
+            self._outbox.send(ReplyText(reply_id=reply.id, item_id=reply.item.id, modality="audio", delta=text))
+
+    def _playing(self, reply: Reply) -> None:
         """The first sound of a reply has left."""
         reply.playout = Playout.PLAYING
+        reply.lost_before = self.lane.lost
         self._spoke = True
         left = MonoNs(self._now)
         reply.mark("sent", left)
@@ -476,8 +521,9 @@ class SessionCore:
         ttfas = seconds_from_ns(left - marks["speech_end"])
         self._outbox.observe("duplex_ttfas_seconds", ttfas, observed="sent")
         if self.lane.webrtc is not None:
-            delay = seconds_from_samples(self.lane.webrtc.estimate().delay)
-            self._outbox.observe("duplex_ttfas_seconds", ttfas + delay, observed="heard")
+            estimate = self.lane.webrtc.estimate()
+            self._outbox.observe("duplex_ttfas_seconds", ttfas + seconds_from_samples(estimate.delay), observed="heard")
+            self._outbox.observe("duplex_playback_error_seconds", seconds_from_samples(estimate.error))
         overhead = left - marks["vocoded"] + marks["looked"] - marks["look_arrived"]
         self._outbox.observe("duplex_server_overhead_seconds", seconds_from_ns(MonoNs(overhead)))
         path = ("speech_end", "committed", "transcribed", "thought", "talked", "vocoded", "sent")
@@ -497,7 +543,8 @@ class SessionCore:
             return
         self.lane.advance(self._now)
         for reply in list(self.lane):
-            if reply.ending is not None and not reply.done and self.lane.sent(reply) >= reply.generated:
+            self._tell_text(reply)
+            if reply.ending is not None and not reply.done and self._all_told(reply):
                 self._end(reply, reply.ending)
             if reply.done and reply.generated and self.lane.played(reply) >= reply.generated:
                 reply.playout = Playout.DRAINED
@@ -505,11 +552,17 @@ class SessionCore:
                     self._outbox.send(PlayoutStopped(reply_id=reply.id))
                 self.lane.remove(reply)
 
+    def _all_told(self, reply: Reply) -> bool:
+        """Nothing that belongs before the terminal event is still to come."""
+        if self.lane.webrtc is not None:
+            return not reply.captions
+        return self.lane.sent(reply) >= reply.generated
+
     def _playback(self, msg: PlaybackReport) -> None:
         reply = self.lane.find(msg.reply)
         if reply is None:
             return
-        error = self.lane.report_played(reply, msg.played)
+        error = self.lane.report_played(reply, msg.played, self._now)
         self._outbox.observe("duplex_playback_error_seconds", seconds_from_samples(error))
         self._settle_playout()
 

@@ -34,6 +34,9 @@ from duplex.session.turns import Fact, TurnTracker, limits_for
 from duplex.timeline.watermark import Watermark
 from duplex.units import MonoNs, Samples, Span, ns_from_samples, samples_from_ms, seconds_from_ns, seconds_from_samples
 
+_WINDOW = samples_from_ms(32)
+"""Audio that may wait for a VAD window to be full."""
+
 
 class Mind(Protocol):
     """What the ear tells the core."""
@@ -43,6 +46,9 @@ class Mind(Protocol):
 
     def interrupt(self) -> None:
         """The user interrupts: cut the output."""
+
+    def floor_free(self) -> None:
+        """The user is not speaking after all: what waited for that may go on."""
 
     @property
     def output_alive(self) -> bool:
@@ -55,6 +61,12 @@ class _Utterance:
     start: Samples
     announced: bool = False
     """speech_started was sent."""
+
+
+@dataclass(slots=True)
+class _Commit:
+    arrived: Samples
+    event_id: str | None
 
 
 @dataclass(slots=True)
@@ -106,6 +118,9 @@ class Ear:
         self._decides = False
         """The present pause is long enough to decide."""
         self._transcriptions: dict[JobId, _Transcription] = {}
+        self._analysed = Samples(0)
+        """Position up to which the VAD has spoken; audio that arrived waits behind it."""
+        self._commit_wanted: _Commit | None = None
         self._last_heard = MonoNs(0)
         self._arrived = MonoNs(0)
 
@@ -113,11 +128,20 @@ class Ear:
 
     def heard(self, span: Span, probability: float, arrived: MonoNs, now: MonoNs) -> None:
         """One VAD window became final; its last packet had come in at `arrived`."""
+        if span.end <= self._analysed:
+            return  # refused by a full queue and told too early: its time has passed
         self.watermark.advance(span.end)
+        self._analysed = span.end
         self._arrived = arrived
         self._last_heard = now
-        if self._detection is None:
-            return
+        if self._detection is not None and span.end > self._buffer_start:
+            self._follow(span, probability, now)
+        commit = self._commit_wanted
+        if commit is not None and span.end + _WINDOW > commit.arrived:
+            self._commit_wanted = None
+            self._commit_asked(commit, now)
+
+    def _follow(self, span: Span, probability: float, now: MonoNs) -> None:
         fact = self._tracker.window(span, probability)
         if fact is None and not self.barge_in.pending:
             return
@@ -141,7 +165,8 @@ class Ear:
         return MonoNs(self._last_heard + self._settings.input_stall_ms * 1_000_000)
 
     def stalled(self, now: MonoNs) -> None:
-        """No media has come for too long: what was said so far is the turn."""
+        """No media has come for too long: what was said so far is the turn, or it was none."""
+        self.barge_in.take_back("refused")
         self._ended(now)
 
     # Client events. -------------------------------------------------------------------------------------------------
@@ -153,27 +178,37 @@ class Ear:
         if not same:
             self._discard()
             self._tracker = TurnTracker(limits)
-            self._buffer_start = self.watermark.position
+            self._buffer_start = self._analysed
         self._detection = detection
 
+    @property
+    def speaking(self) -> bool:
+        """The user is in the middle of something that may interrupt."""
+        return self._utterance is not None and self._detection is not None and self._detection.interrupt_response
+
+    @property
+    def committing(self) -> bool:
+        """A commit waits until all that had arrived before it is analysed."""
+        return self._commit_wanted is not None
+
+    def is_open(self, item_id: str) -> bool:
+        """Return whether an item of this id is being spoken."""
+        return self._utterance is not None and self._utterance.item_id == item_id
+
     def commit(self, arrived: Samples, now: MonoNs, event_id: str | None) -> None:
-        """The client ends the turn by itself."""
-        self.watermark.advance(arrived)
-        length = self.watermark.position - self._buffer_start
-        silent = self._detection is not None and not self._voice_in_buffer
-        if length < samples_from_ms(self._settings.commit_ms_min) or silent:
-            message = f"the input buffer holds {length // 48} ms" + (" of silence" if silent and length else "")
-            self._outbox.send(Failure(code="input_audio_buffer_commit_empty", message=message, event_id=event_id))
-            return
-        utterance = self._utterance or _Utterance(self._new_id("item"), self._buffer_start)
-        self._commit(utterance, self.watermark.position, auto=False, now=now)
+        """The client ends the turn by itself, once what has arrived is analysed."""
+        commit = _Commit(arrived, event_id)
+        if self._analysed + _WINDOW > arrived:
+            self._commit_asked(commit, now)
+        elif self._commit_wanted is None:
+            self._commit_wanted = commit
+        else:
+            self._refuse_commit("a commit is under way", event_id)
 
     def clear(self, arrived: Samples) -> None:
         """The client drops what it has said since the last commit."""
-        self.watermark.advance(arrived)
         self._discard()
-        self._buffer_start = self.watermark.position
-        self._voice_in_buffer = False
+        self._buffer_start = max(arrived, self._analysed)
         self._outbox.send(InputCleared())
 
     # Stage outputs. -------------------------------------------------------------------------------------------------
@@ -194,13 +229,13 @@ class Ear:
             transcription.text = payload.text.strip()
         elif isinstance(payload, StageError):
             transcription.error = payload.reason
-        transcription.marks["heard"] = now
         if transcription.item is not None:
             self._transcribed(job, transcription, now)
         return True
 
     def close(self) -> None:
         """The session ends."""
+        self._commit_wanted = None
         self._take_back()
 
     # Inside. --------------------------------------------------------------------------------------------------------
@@ -297,9 +332,27 @@ class Ear:
                 self._forget_utterance()
             return
         assert self._detection is not None
-        self._commit(utterance, self._tracker.speech_end, auto=self._detection.create_response, now=now)
+        speech_end = self._tracker.speech_end
+        self._commit(utterance, self._analysed, speech_end, auto=self._detection.create_response, now=now)
 
-    def _commit(self, utterance: _Utterance, speech_end: Samples, auto: bool, now: MonoNs) -> None:
+    def _commit_asked(self, commit: _Commit, now: MonoNs) -> None:
+        length = commit.arrived - self._buffer_start
+        silent = self._detection is not None and not self._voice_in_buffer
+        if length < samples_from_ms(self._settings.commit_ms_min) or silent:
+            message = f"the input buffer holds {max(0, length) // 48} ms" + (
+                " of silence" if silent and length > 0 else ""
+            )
+            self._refuse_commit(message, commit.event_id)
+            return
+        self.watermark.advance(commit.arrived)
+        utterance = self._utterance or _Utterance(self._new_id("item"), self._buffer_start)
+        self._commit(utterance, commit.arrived, commit.arrived, auto=False, now=now)
+
+    def _refuse_commit(self, message: str, event_id: str | None) -> None:
+        self._outbox.send(Failure(code="input_audio_buffer_commit_empty", message=message, event_id=event_id))
+        self._mind.floor_free()
+
+    def _commit(self, utterance: _Utterance, end: Samples, speech_end: Samples, auto: bool, now: MonoNs) -> None:
         if utterance.announced:
             self._outbox.send(SpeechStopped(item_id=utterance.item_id, end=speech_end))
         self._stop_asking()
@@ -307,12 +360,12 @@ class Ear:
         previous = self._conversation.add(item)
         self._outbox.send(InputCommitted(item_id=item.id, previous_item_id=previous))
         self._outbox.send(ItemAdded(item=item.view(), previous_item_id=previous))
-        ended = MonoNs(now - ns_from_samples(self.watermark.position - speech_end))
+        ended = MonoNs(now - ns_from_samples(end - speech_end))
         self._outbox.observe("duplex_endpointing_seconds", seconds_from_ns(MonoNs(now - ended)))
-        self._await_words(item, Span(utterance.start, self.watermark.position), speech_end, auto, ended, now)
         self._utterance = None
+        self._await_words(item, Span(utterance.start, max(end, utterance.start)), speech_end, auto, ended, now)
         self._tracker.close()
-        self._buffer_start = self.watermark.position
+        self._buffer_start = end
         self._voice_in_buffer = False
 
     def _await_words(
@@ -375,13 +428,16 @@ class Ear:
     def _forget_utterance(self) -> None:
         """It was noise: nothing was said about it, nothing will be."""
         self._take_back()
-        self._utterance = None
+        was_open, self._utterance = self._utterance is not None, None
         self._tracker.close()
+        if was_open:
+            self._mind.floor_free()
 
     def _discard(self) -> None:
         """Drop the open utterance; if it was announced, its pair of events is completed."""
         if self._utterance is not None and self._utterance.announced:
             end = max(self._utterance.start, self._tracker.speech_end)
             self._outbox.send(SpeechStopped(item_id=self._utterance.item_id, end=Samples(end)))
-        self._forget_utterance()
         self.barge_in.take_back("cleared")
+        self._voice_in_buffer = False
+        self._forget_utterance()

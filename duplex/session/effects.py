@@ -88,9 +88,10 @@ class Hold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseOutput:
-    """End a hold, and go on from a word's start."""
+    """End a hold, if there is one, and go on from a word's start of the reply that was playing."""
 
-    reply: str
+    reply: str | None
+    """None: nothing had begun to play."""
     content: Samples
 
 

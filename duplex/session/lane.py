@@ -6,6 +6,7 @@ is queued, playing and then drained or cut. A cut after the reply was done cuts 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
@@ -59,6 +60,12 @@ class Reply:
     """How it will end once its last audio has left (WebSocket)."""
     playout: Playout = Playout.QUEUED
     generated: Samples = Samples(0)
+    captions: deque[tuple[Samples, str]] = field(default_factory=deque)
+    """Text that waits for its sound to leave (WebRTC): content position of its start, and the text."""
+    text_chars: int = 0
+    """Characters that the thinker has made."""
+    reported: tuple[Samples, MonoNs] | None = None
+    """Playback front by the client SDK's own word, and when it came."""
     text_tokens: int = 0
     input_tokens: int = 0
     lost_before: int = 0
@@ -178,18 +185,22 @@ class Lane:
         """Return the playback front."""
         return min(self._ledger.played(reply.id), reply.generated)
 
-    def report_played(self, reply: Reply, played: Samples) -> Samples:
+    def report_played(self, reply: Reply, played: Samples, now: MonoNs) -> Samples:
         """Take the client SDK's word for a reply's front; return by how much our estimate was wrong."""
+        reply.reported = played, now
         estimate = self._ledger.played(reply.id)
         self._ledger.set_played(reply.id, played)
         return Samples(abs(played - estimate))
 
-    def heard_at_cut(self, reply: Reply) -> Samples:
+    def heard_at_cut(self, reply: Reply, now: MonoNs) -> Samples:
         """Return what the listener hears of a reply whose output has just been cut.
 
-        On WebRTC packets in the client's jitter buffer cannot be called back: all that was sent, less what was lost. On
-        WebSocket the client drops what it has not played.
+        On WebRTC packets in the client's jitter buffer cannot be called back: all that was sent, less what was lost, unless
+        the SDK reports otherwise. On WebSocket the client drops what it has not played.
         """
+        if reply.reported is not None:
+            played, at = reply.reported
+            return Samples(min(self.sent(reply), played + samples_from_ns(now - at)))
         if self.webrtc is None:
             return self.played(reply)
         lost = (self.lost - reply.lost_before) * _LOST_PACKET if reply.playout is Playout.PLAYING else 0

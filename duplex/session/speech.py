@@ -36,6 +36,15 @@ def content_length(source: int, rate: int) -> Samples:
     return Samples(convert(source, rate, POSITION_RATE) & ~1)
 
 
+def say_text(reply: Reply, text: str, lane: Lane, outbox: Outbox) -> None:
+    """Send text that begins to sound where the reply's audio now ends: on WebSocket at once, else as its sound leaves."""
+    assert reply.item is not None
+    if lane.webrtc is not None:
+        reply.captions.append((reply.generated, text))
+    else:
+        outbox.send(ReplyText(reply_id=reply.id, item_id=reply.item.id, modality="audio", delta=text))
+
+
 class Speech:
     """The spoken half of one reply.
 
@@ -66,7 +75,6 @@ class Speech:
         self._chunk_ms = pacing.chunk_ms_first
         self._source = 0
         """Samples made so far at the voice's own rate."""
-        self._rate = POSITION_RATE
         self.complete = False
         """All of the reply's text has become sound."""
 
@@ -185,17 +193,16 @@ class Speech:
         """Return when work is due; `downstream` is what later stages still hold, `slack` widens the target."""
         if not self._reply.generated and not self._lane.waiting and not downstream:
             return Pace(since=self._reply.since)
-        dry_at = MonoNs(self._lane.dry_at(now) + ns_from_samples(downstream))
+        dry_at = MonoNs(max(now, self._lane.dry_at(now)) + ns_from_samples(downstream))
         held = self._lane.hold_until(dry_at, now, slack)
         return Pace(since=self._reply.since, dry_at=dry_at, hold_until=held)
 
     def _unvoiced(self) -> Samples:
         """Audio that will come of latents which wait for the vocoder."""
-        waiting = [latents.frames * latents.hop for _, latents in self._ready]
+        waiting = [(latents, latents.frames) for _, latents in self._ready]
         if self._voicing is not None:
-            latents = self._voicing.latents
-            waiting.append((latents.frames - self._voicing.next_frame) * latents.hop)
-        return Samples(convert(sum(waiting), self._rate, POSITION_RATE))
+            waiting.append((self._voicing.latents, self._voicing.latents.frames - self._voicing.next_frame))
+        return Samples(sum(convert(n * latents.hop, latents.rate, POSITION_RATE) for latents, n in waiting))
 
     def _voiced(self, audio: Audio, now: MonoNs) -> None:
         """A chunk became sound; with a clause's first one its text goes out."""
@@ -210,13 +217,12 @@ class Speech:
 
     def _say(self, text: str, words: tuple[WordMark, ...], rate: int, hop: int) -> None:
         """A clause begins to sound: its words get their places, and its text goes out with it."""
-        self._rate = rate
         before = len(self._spoken.text)
         for word in words:
             end = Samples(convert(self._source + word.end * hop, rate, POSITION_RATE))
             self._spoken.word(before + word.text_end, end)
         self._spoken.text += text
-        self._outbox.send(ReplyText(reply_id=self._reply.id, item_id=self._item_id, modality="audio", delta=text))
+        say_text(self._reply, text, self._lane, self._outbox)
 
     def _queue(self, audio: Audio, now: MonoNs) -> None:
         self._reply.mark("vocoded", now)

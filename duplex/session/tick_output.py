@@ -12,9 +12,8 @@ from collections.abc import Callable
 
 from duplex.payloads import Audio, TickOutput
 from duplex.session.effects import Enqueue, Outbox
-from duplex.session.events import ReplyText
 from duplex.session.lane import Lane, Reply
-from duplex.session.speech import content_length
+from duplex.session.speech import content_length, say_text
 from duplex.session.turn_output import Floor
 from duplex.units import MonoNs
 
@@ -56,6 +55,13 @@ class TickOutputPolicy:
             self._floor.begin_output(self._reply)
         self._say(self._reply, tick, now)
 
+    def fail(self, reason: str) -> None:
+        """The model's stage failed: what it was saying ends so."""
+        reply, self._reply = self._reply, None
+        if reply is not None and reply.item is not None:
+            self._outbox.add(Enqueue(address=reply.address, item_id=reply.item.id, audio=None, last=True))
+            self._floor.finish(reply, "failed", "stage_failed", reason)
+
     def drop(self) -> None:
         """The reply was cut."""
         self._muted = self._reply is not None
@@ -66,7 +72,7 @@ class TickOutputPolicy:
         spoken = reply.item.spoken
         if tick.text:
             spoken.text += tick.text
-            self._outbox.send(ReplyText(reply_id=reply.id, item_id=reply.item.id, modality="audio", delta=tick.text))
+            say_text(reply, tick.text, self._lane, self._outbox)
         if tick.pcm is None:
             return
         self._lane.begin_draining(now)

@@ -93,6 +93,7 @@ class TurnOutput:
 
     def _thought(self, reply: Reply, delta: TextDelta, now: MonoNs) -> None:
         reply.text_tokens += delta.tokens
+        reply.text_chars += len(delta.text)
         if reply.item is None:
             self._floor.begin_output(reply)
             if reply.modality == "audio":

@@ -6,10 +6,10 @@ A cut drops queued work of older epochs at once. HELD work is never taken, nor d
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from duplex.pacing.urgency import Rank, Urgency, rank
-from duplex.payloads import Job, JobId, Pace, StageError, media_of
+from duplex.payloads import Job, JobId, StageError, media_of
 from duplex.stages.contract import NodeSpec
 from duplex.units import MonoNs, Samples, ms_from_samples, ns_from_seconds, samples_from_ms
 
@@ -112,10 +112,9 @@ class StageQueue:
         """Drop and return everything of a session."""
         return self._drop(lambda job: job.address.session == session)
 
-    def repace(self, job: JobId, pace: Pace) -> None:
-        """Change when a queued job is due; unknown jobs are ignored (it may just have been taken)."""
-        if job in self._jobs:
-            self._jobs[job] = replace(self._jobs[job], pace=pace)
+    def drain(self) -> tuple[Job, ...]:
+        """Drop and return everything."""
+        return self._drop(lambda job: True)
 
     def stats(self) -> QueueStats:
         """Return a snapshot."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from duplex.config import StageSettings
-from duplex.payloads import SCHEMA_VERSION, Address, Job, JobId, Payload, StageError, TextDelta
+from duplex.payloads import SCHEMA_VERSION, Address, Audio, Job, JobId, Payload, StageError, TextDelta
 from duplex.stages.contract import BatchStage, EngineStage, NodeSpec, Role, is_engine
 from duplex.stages.graph import StageGraph
 from duplex.stages.plan import QueueStats, Ranker, StageQueue
@@ -114,6 +114,8 @@ class _Runner:
         self._observe = context.observe
         self._timeout_ns = ns_from_seconds(context.step_timeout_s)
         self._submitted: dict[JobId, MonoNs] = {}
+        self._hung = False
+        """A step has run out of time and not returned yet: nothing is taken on meanwhile."""
 
     def submit(self, job: Job) -> None:
         """Queue a job; a refusal comes back as its output, stale work vanishes."""
@@ -122,6 +124,8 @@ class _Runner:
             refusal = StageError(kind="refused", reason=f"schema version {job.schema}, expected {SCHEMA_VERSION}")
         elif not self.queue_gate.admits(job.address):
             return
+        elif self._hung:
+            refusal = StageError(kind="unavailable", reason=f"{self.spec.name} makes no progress")
         else:
             refusal = self._queue.put(job)
         if refusal is not None:
@@ -196,7 +200,7 @@ class BatchRunner(_Runner):
         self._running = batch = plan.batch
         for job in batch:
             self._waited(job, now)
-        cancel = self._executor.call_at(MonoNs(now + self._timeout_ns), lambda: self._hung(batch))
+        cancel = self._executor.call_at(MonoNs(now + self._timeout_ns), lambda: self._timed_out(batch))
         self._executor.run(
             self.spec.name,
             lambda: self._step(batch, releases),
@@ -212,14 +216,22 @@ class BatchRunner(_Runner):
             self._stage.release(session)
         return self._stage.step(batch) if batch else ()
 
-    def _hung(self, batch: tuple[Job, ...]) -> None:
-        for job in batch:
+    def _timed_out(self, batch: tuple[Job, ...]) -> None:
+        """The step, and what waits behind it, fails; the result is not wanted when it comes at last."""
+        self._hung = True
+        waiting = self._queue.drain()
+        self._forget(waiting)
+        for job in (*batch, *waiting):
             if self.result_gate.admits(job.address):
                 self._deliver(job, StageError(kind="timeout", reason=f"{self.spec.name} made no progress"))
 
     def _finished(self, batch: tuple[Job, ...], results: Any, began: MonoNs, cancel: Callable[[], None]) -> None:
         cancel()
         self._running = ()
+        if self._hung:
+            self._hung = False
+            self._kick()
+            return
         if isinstance(results, BaseException):
             reason = f"{self.spec.name}: {type(results).__name__}"
             results = [StageError(reason=reason)] * len(batch)
@@ -240,6 +252,7 @@ class EngineRunner(_Runner):
         self._running: dict[JobId, Job] = {}
         self._paused: set[JobId] = set()
         self._watchdogs: dict[JobId, Callable[[], None]] = {}
+        self._cancel_wake: Callable[[], None] | None = None
 
     def cut(self, session: str, lane: int, epoch: int) -> None:
         """Drop what is queued and abort what runs of older epochs."""
@@ -278,11 +291,20 @@ class EngineRunner(_Runner):
         return not self._running and self._queue.stats().jobs == 0
 
     def _kick(self) -> None:
+        if self._cancel_wake is not None:
+            self._cancel_wake()
+            self._cancel_wake = None
         while len(self._running) < self.spec.batch_max:
             plan = self._queue.plan(self._executor.now(), self.spec.step_s, limit=1)
             if not plan.batch:
+                if plan.wake_at is not None:
+                    self._cancel_wake = self._executor.call_at(plan.wake_at, self._woken)
                 return
             self._start(plan.batch[0])
+
+    def _woken(self) -> None:
+        self._cancel_wake = None
+        self._kick()
 
     def _start(self, job: Job) -> None:
         began = self._executor.now()
@@ -292,7 +314,7 @@ class EngineRunner(_Runner):
         self._stage.submit(job, lambda out: self._executor.post(lambda: self._emitted(job, out, began)))
 
     def _emitted(self, job: Job, out: Payload | StageError, began: MonoNs) -> None:
-        last = isinstance(out, StageError) or (isinstance(out, TextDelta) and out.finish is not None)
+        last = _is_last(out)
         if job.id in self._running:
             self._disarm(job.id)
             if last:
@@ -319,14 +341,14 @@ class EngineRunner(_Runner):
     def _arm(self, job: JobId) -> None:
         self._disarm(job)
         when = MonoNs(self._executor.now() + self._timeout_ns)
-        self._watchdogs[job] = self._executor.call_at(when, lambda: self._hung(job))
+        self._watchdogs[job] = self._executor.call_at(when, lambda: self._job_hung(job))
 
     def _disarm(self, job: JobId) -> None:
         cancel = self._watchdogs.pop(job, None)
         if cancel is not None:
             cancel()
 
-    def _hung(self, job_id: JobId) -> None:
+    def _job_hung(self, job_id: JobId) -> None:
         job = self._running.get(job_id)
         if job is None:
             return
@@ -335,6 +357,17 @@ class EngineRunner(_Runner):
         if self.result_gate.admits(job.address):
             self._deliver(job, StageError(kind="timeout", reason=f"{self.spec.name} made no progress"))
         self._kick()
+
+
+def _is_last(out: Payload | StageError) -> bool:
+    """Return whether an engine's output ends its job: only text and audio come in pieces."""
+    match out:
+        case TextDelta(finish=finish):
+            return finish is not None
+        case Audio(last=last):
+            return last
+        case _:
+            return True
 
 
 Runner = BatchRunner | EngineRunner

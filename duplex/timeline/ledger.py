@@ -45,10 +45,10 @@ class _Entry:
 
 
 class EgressLedger:
-    """What one lane has sent, as far back as a listener may still be behind.
+    """What one lane has sent, back to the listener's front and a little further.
 
     Args:
-        keep: output kept behind the newest sample; older entries are folded into the fronts.
+        keep: output kept behind the playback front; older entries are folded into the fronts.
     """
 
     def __init__(self, keep: Samples) -> None:
@@ -71,7 +71,7 @@ class EgressLedger:
             last.out_end = self.sent_out
         else:
             self._entries.append(_Entry(start, self.sent_out, sent.kind, sent.reply, sent.content_start))
-        self._fold(self.sent_out - self._keep)
+        self._fold(min(self.sent_out, self._played_out) - self._keep)
 
     def advance_played(self, out_position: int) -> None:
         """Move the playback front to an output position; capped at what was sent, never back."""

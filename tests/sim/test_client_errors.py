@@ -2,6 +2,7 @@
 
 import base64
 
+import numpy as np
 import pytest
 from duplex_models.sim import SimOptions
 
@@ -137,3 +138,119 @@ def test_a_thousand_wrong_events_change_nothing() -> None:
     session.type_text("go")
     server.advance(8000)
     assert session.client.of("response.done")[0]["response"]["status"] == "completed"
+
+
+def append(session: Session, *pieces: tuple[int, int]) -> None:
+    """Append audio at once: (milliseconds, level) each."""
+    pcm = b"".join(np.resize(np.repeat(np.array([level, -level], "<i2"), 40), 24 * ms).tobytes() for ms, level in pieces)
+    session.event(type="input_audio_buffer.append", audio=base64.b64encode(pcm).decode())
+
+
+def test_clearing_audio_that_is_not_analysed_yet_leaves_no_trace_of_it() -> None:
+    server = Server()
+    session = server.connect("websocket")
+    session.mute()
+    append(session, (500, 0), (3000, 8000), (1500, 0))
+    session.event(type="input_audio_buffer.clear")
+    server.advance(1000)
+    assert session.client.types()[2:] == ["input_audio_buffer.cleared"]
+    append(session, (300, 0), (900, 8000), (1500, 0))
+    server.advance(6000)
+    assert session.client.types().count("input_audio_buffer.committed") == 1
+    assert not session.ended
+
+
+def test_committing_audio_that_is_not_analysed_yet_waits_for_it() -> None:
+    server = Server()
+    session = server.connect("websocket")
+    session.mute()
+    append(session, (500, 0), (1500, 8000), (100, 0))
+    session.event(type="input_audio_buffer.commit", event_id="c")
+    session.event(type="response.create")
+    server.advance(6000)
+    assert session.client.types().count("input_audio_buffer.committed") == 1
+    assert not session.client.of("error")
+    assert session.client.of("response.done")[0]["response"]["status"] == "completed"
+    assert server.stage("think").prompts[-1].messages[-1].role == "user"
+
+
+def test_minutes_appended_at_once_lose_no_turn() -> None:
+    server = Server(SimOptions(vad="level", script=("Yes.",)))
+    detection = {"type": "server_vad", "create_response": False}
+    session = server.connect("websocket", wire={"type": "realtime", "audio": {"input": {"turn_detection": detection}}})
+    session.mute()
+    append(session, *[(700, 0), (1300, 8000), (1000, 0)] * 70)
+    assert session.actor.backlog_ms > 180_000
+    server.advance(30_000)
+    texts = [e["transcript"] for e in session.client.of("conversation.item.input_audio_transcription.completed")]
+    assert len(texts) == 70
+    assert all(1.3 <= float(text.split()[0]) <= 2.0 for text in texts)
+    assert session.actor.backlog_ms == 0
+
+
+def test_an_item_of_the_users_open_turn_cannot_be_taken_by_the_client() -> None:
+    server = Server()
+    session = server.connect()
+    session.say(900)
+    server.advance(500)
+    taken = session.client.of("input_audio_buffer.speech_started")[0]["item_id"]
+    content = [{"type": "input_text", "text": "x"}]
+    session.event(
+        type="conversation.item.create", item={"type": "message", "role": "user", "id": taken, "content": content}
+    )
+    assert last_error(session)[0] == "item_id_taken"
+    server.advance(3000)
+    assert not session.ended
+    assert "response.created" in session.client.types()
+
+
+def test_two_turns_before_the_first_words_get_one_reply() -> None:
+    server = Server(SimOptions(vad="level", transcribe_s=1.5, transcripts=("one", "two")))
+    detection = {"type": "server_vad", "silence_duration_ms": 200, "interrupt_response": False}
+    session = server.connect(wire={"type": "realtime", "audio": {"input": {"turn_detection": detection}}})
+    session.say(400)
+    server.advance(700)
+    session.say(400)
+    server.advance(20_000)
+    assert session.client.types().count("input_audio_buffer.committed") == 2
+    assert len(session.client.of("response.done")) <= 2
+    texts = [prompt.messages[-1].text for prompt in server.stage("think").prompts]
+    assert texts[-1].endswith("two")
+    assert len(texts) == len(set(texts))
+
+
+def test_turns_that_end_during_one_reply_are_answered_by_one() -> None:
+    server = Server(SimOptions(vad="level", script=("word " * 30, "Fine."), transcripts=("one", "two", "three")))
+    detection = {"type": "server_vad", "silence_duration_ms": 200, "interrupt_response": False}
+    session = server.connect(wire={"type": "realtime", "audio": {"input": {"turn_detection": detection}}})
+    session.type_text("go")
+    for _ in range(3):
+        session.say(500)
+        server.advance(1200)
+    server.advance(20_000)
+    assert len(session.client.of("response.done")) == 2
+    assert server.stage("think").prompts[-1].messages[-1].text == "one two three"
+
+
+@pytest.mark.parametrize("lead", [0, 10])
+def test_the_smallest_lead_still_plays(lead: int) -> None:
+    server = Server()
+    session = server.connect("websocket", wire={"type": "realtime", "duplex": {"lead_ms": lead}})
+    session.type_text("go")
+    server.advance(9000)
+    assert session.client.of("response.done")[0]["response"]["status"] == "completed"
+
+
+def test_nothing_is_told_before_the_session_is_created() -> None:
+    server = Server()
+    session = server.connect(opens=False)
+    session.say(900)
+    server.advance(500)
+    assert not session.client.events
+    session.actor.channel_open()
+    server.advance(100)
+    assert session.client.types()[:3] == [
+        "session.created",
+        "conversation.created",
+        "input_audio_buffer.speech_started",
+    ]

@@ -3,7 +3,7 @@
 import pytest
 from duplex_models.sim import SimOptions
 
-from duplex.config import ConversationSettings, Settings, StageSettings
+from duplex.config import Settings, StageSettings
 from duplex.payloads import StageError
 from tests.sim.world import Server, Session
 
@@ -29,10 +29,7 @@ def test_a_stage_that_raises_fails_its_reply_and_the_next_one_works(stage: str) 
     assert ask(server, session) == "failed"
     error = session.client.of("error")[0]["error"]
     assert (error["type"], error["code"]) == ("server_error", "stage_failed")
-    assert (
-        "ZeroDivisionError" in session.client.of("response.done")[0]["response"]["status_details"]["error"]["code"]
-        or True
-    )
+    assert "ZeroDivisionError" in error["message"]
     broken.step = step
     assert ask(server, session) == "completed"
     assert ask(server, other) == "completed"
@@ -101,15 +98,47 @@ def test_a_broken_core_ends_its_session_alone() -> None:
     session.actor._core._ear.heard = None  # type: ignore[assignment]
     server.advance(100)
     assert session.ended == [session.actor.session_id]
+    assert session.client.closed == "error"
     assert ask(server, other) == "completed"
 
 
-def test_turns_that_wait_are_bounded() -> None:
-    settings = Settings(conversation=ConversationSettings(replies_waiting_max=1))
-    server = Server(SimOptions(vad="level", script=("word " * 60,)), settings)
-    detection = {"type": "server_vad", "silence_duration_ms": 200, "interrupt_response": False}
-    session = server.connect(wire={"type": "realtime", "audio": {"input": {"turn_detection": detection}}})
-    for _ in range(4):
-        session.say(500)
-        server.advance(1200)
-    assert [e["error"]["code"] for e in session.client.of("error")].count("too_many_turns") == 2
+def test_a_hung_step_fails_what_waits_behind_it_and_its_late_result_is_not_wanted() -> None:
+    server = Server(settings=Settings(stages=StageSettings(step_timeout_s=2)))
+    sessions = [server.connect() for _ in range(12)]
+    server.world.costs["vocode"] = lambda: 5.0
+    for session in sessions:
+        session.type_text("go")
+    server.advance(3500)
+    assert all(s.client.of("response.done")[0]["response"]["status"] == "failed" for s in sessions)
+    assert ask(server, sessions[0], 500) == "failed"
+    server.world.costs["vocode"] = lambda: 0.0
+    server.advance(3000)
+    assert ask(server, sessions[0]) == "completed"
+    server.check()
+
+
+def test_a_hung_vad_counts_each_window_once() -> None:
+    server = Server(settings=Settings(stages=StageSettings(step_timeout_s=1)))
+    session = server.connect()
+    server.world.costs["vad"] = lambda: 3.0
+    server.advance(4000)
+    server.world.costs["vad"] = lambda: 0.0
+    server.advance(4000)
+    assert session.actor._in_flight == 0
+    session.say(900)
+    server.advance(3000)
+    assert "response.created" in session.client.types()
+
+
+def test_a_failed_reply_keeps_of_its_clause_only_what_was_spoken() -> None:
+    server = Server(SimOptions(vad="level", script=("one two three four five six seven eight nine ten eleven twelve",)))
+    session = server.connect()
+    session.type_text("go")
+    server.advance(1000)
+    server.stage("vocode").step = lambda jobs: 1 / 0
+    server.advance(4000)
+    item = session.client.of("response.output_item.added")[0]["item"]["id"]
+    session.event(type="conversation.item.retrieve", item_id=item)
+    text = session.client.of("conversation.item.retrieved")[0]["item"]["content"][0]["transcript"]
+    assert len(text.split()) == 20 * len(session.sounding()) // 300
+    server.check()

@@ -110,8 +110,9 @@ class Session:
     """One simulated session: talk, type, listen."""
 
     def __init__(
-        self, server: Server, transport: TransportName = "webrtc", wire: dict[str, Any] | None = None, phase: int = 0
-    ) -> None:
+        self, server: Server, transport: TransportName = "webrtc", wire: dict[str, Any] | None = None, phase: int = 0,
+        opens: bool = True,
+    ) -> None:  # fmt: skip
         self.server = server
         world = server.world
         self.client = Client(world=world)
@@ -132,7 +133,8 @@ class Session:
         self._phase = phase
         server.sessions.append(self)
         self.actor.attach(self.client)
-        self.actor.channel_open()
+        if opens:
+            self.actor.channel_open()
         self._transport = transport
         world.call_at(MonoNs(world.now() + TICK_NS + phase), self._tick)
 
@@ -224,15 +226,18 @@ class Server:
         self.profile = WireProfile(model="sim", voices=self.pack.voices)
         self.context = ActorContext(
             settings=self.settings, profile=self.profile, runners=self.runners, executor=self.world,
-            observe=self._observe, tick_ms=self.pack.tick_ms,
+            observe=self._observe, close=lambda transport, reason: setattr(transport, "closed", reason),
+            tick_ms=self.pack.tick_ms,
         )  # fmt: skip
         self.sessions: list[Session] = []
         jobs = itertools.count(1)
         self.next_job: Callable[[], Any] = lambda: next(jobs)
         self._watch_edges()
 
-    def connect(self, transport: TransportName = "webrtc", wire: dict[str, Any] | None = None) -> Session:
-        return Session(self, transport, wire, phase=len(self.sessions) * 1_000_000 % TICK_NS)
+    def connect(
+        self, transport: TransportName = "webrtc", wire: dict[str, Any] | None = None, opens: bool = True
+    ) -> Session:
+        return Session(self, transport, wire, phase=len(self.sessions) * 1_000_000 % TICK_NS, opens=opens)
 
     def advance(self, ms: float) -> None:
         self.world.advance(ms)
