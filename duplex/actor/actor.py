@@ -61,10 +61,12 @@ from duplex.timeline.playback import WallClockPlayer
 from duplex.units import POSITION_RATE, PTIME, MonoNs, Samples, Span, samples_from_ms, seconds_from_ns
 
 WEBSOCKET_RATE = 24_000
-_REPORT_EVERY = samples_from_ms(100)
+_REPORT_EVERY = samples_from_ms(200)
 """Output between two `Sent` messages, when nothing special happens."""
 _DELTA_SAMPLES = WEBSOCKET_RATE // 5
 """Greatest length of one WebSocket audio delta: 200 ms."""
+_SILENCE_TOLD_EVERY = samples_from_ms(256)
+"""Silence that nobody waits for is told to the core in spans of this length."""
 _EARLY_EVENTS = 256
 _TICKS_IN_FLIGHT = 8
 _WINDOWS_IN_FLIGHT = 32
@@ -150,6 +152,8 @@ class SessionActor:
         self._frame: VideoFrame | None = None
         self._items: dict[str, str] = {}
         self._mailbox: deque[Inbound] = deque()
+        self._silence: Heard | None = None
+        """Silence that the core has not been told of yet; told before anything else is."""
         self._busy = False
         self._ending: str | None = None
         self._closed = False
@@ -191,20 +195,23 @@ class SessionActor:
         if self._closed:
             return None
         if self._cut_at is not None:
-            self._context.observe(
-                "duplex_barge_in_seconds", seconds_from_ns(MonoNs(now - self._cut_at)), {"part": "egress"}
-            )
+            took = seconds_from_ns(MonoNs(now - self._cut_at))
+            self._context.observe("duplex_barge_in_seconds", took, {"part": "egress"})
             self._cut_at = None
-        if self.egress.idle and self._playing is None and not self.egress.unreported:
+        egress = self.egress
+        if egress.idle and self._playing is None and not egress.unreported:
             return None
-        popped = self.egress.pop(PTIME)
-        reply = popped.reply if popped is not None else None
-        if popped is not None and popped.epoch < self._runners.lanes.epoch(self.session_id, CONVERSATION_LANE):
-            self._context.observe("duplex_stale_packets_total", 1, {})
-        if popped is None or reply != self._playing or self.egress.unreported >= _REPORT_EVERY:
-            self._playing = reply
+        popped = egress.pop(PTIME)
+        if popped is None:
+            self._playing = None
             self._report_sent()
-        return None if popped is None else OutputPacket(pcm=popped.pcm, epoch=popped.epoch)
+            return None
+        if popped.epoch < self._core.lane.epoch:
+            self._context.observe("duplex_stale_packets_total", 1, {})
+        if popped.reply != self._playing or egress.unreported >= _REPORT_EVERY:
+            self._playing = popped.reply
+            self._report_sent()
+        return OutputPacket(pcm=popped.pcm, epoch=popped.epoch)
 
     def pump(self) -> None:
         """WebSocket: send waiting audio, as far ahead of the client's player as this session may run."""
@@ -312,6 +319,9 @@ class SessionActor:
         """Take one message; runs to completion unless called from inside."""
         if self._closed:
             return
+        if self._silence is not None:
+            self._mailbox.append(self._silence)
+            self._silence = None
         self._mailbox.append(message)
         if isinstance(message, Disconnected):
             self._ending = message.reason
@@ -443,7 +453,10 @@ class SessionActor:
         if isinstance(job.payload, VoiceWindow):
             self._in_flight -= 1
             probability = payload.probability if isinstance(payload, VoiceProbability) else 0.0
-            self.post(Heard(span=job.payload.span, probability=probability, arrived=job.pace.since))
+            if self._core.ignores(probability):
+                self._hear_silence(job.payload.span, job.pace.since)
+            else:
+                self.post(Heard(span=job.payload.span, probability=probability, arrived=job.pace.since))
             if self._backlog:
                 self._submit_windows()
             self._take_appended()
@@ -453,6 +466,15 @@ class SessionActor:
             self._take_appended()
         else:
             self.post(StageOutput(job=job.id, payload=payload))
+
+    def _hear_silence(self, span: Span, arrived: MonoNs) -> None:
+        start = span.start if self._silence is None else self._silence.span.start
+        silence = Heard(span=Span(start, span.end), probability=0.0, arrived=arrived)
+        if span.end - start < _SILENCE_TOLD_EVERY:
+            self._silence = silence
+        else:
+            self._silence = None
+            self.post(silence)
 
     def _sent(self, cut: int | None = None) -> Sent:
         report = self.egress.report()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
 import os
 from collections.abc import Callable
@@ -128,6 +129,8 @@ class SessionHost:
         await warm_media(self._settings.media)
         for stage in self.pack.stages:
             await asyncio.to_thread(stage.load, progress)
+        gc.collect()
+        gc.freeze()  # what is loaded stays; the collector need not look at it again in the middle of a turn
         self._reasons.clear()
 
     # Sessions. ------------------------------------------------------------------------------------------------------

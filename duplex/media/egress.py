@@ -100,6 +100,8 @@ class EgressQueue:
         self._sounding = False
         """The last packet ended in content."""
         self._ranges: list[SentRange] = []
+        self.unreported = 0
+        """Output (48 kHz samples) that left since the last report."""
         self._gap: int | None = None
         """Silence since the open reply ran dry; an underrun once more of the reply follows, else its end."""
         self._underruns = 0
@@ -238,14 +240,10 @@ class EgressQueue:
             underrun=Samples(self._underrun * self._scale),
         )
         self._ranges = []
+        self.unreported = 0
         self._underruns = 0
         self._underrun = 0
         return report
-
-    @property
-    def unreported(self) -> Samples:
-        """Output that left since the last report."""
-        return Samples(sum(sent.length for sent in self._ranges))
 
     # Inside. --------------------------------------------------------------------------------------------------------
 
@@ -300,6 +298,7 @@ class EgressQueue:
 
     def _note(self, kind: Kind, length: int, reply: str | None = None, content: int = 0) -> None:
         start, size = content * self._scale, length * self._scale
+        self.unreported += size
         last = self._ranges[-1] if self._ranges else None
         if last is not None and last.kind is kind and last.reply == reply:
             if kind is not Kind.CONTENT or last.content_start + last.length == start:

@@ -13,6 +13,7 @@ _WORDS_MIN = 6
 _WORDS_MAX = 24
 _BREAK = re.compile(r"[.!?…:;,—–]+[\"'”’)\]]*(?=\s)|\n+")
 """Punctuation that is followed by white space: `3.5` and `e.g.x` do not break."""
+_MARK = re.compile(r"[.!?…:;,—–\n]")
 _SENTENCE_END = re.compile(r"[.!?…\n]")
 _ABBREVIATION = re.compile(r"(?:\b(?:Mr|Mrs|Ms|Dr|St|Prof|Sr|Jr|vs|etc|e\.g|i\.e|No|approx)|\b[A-Z])\.$")
 _SPOKEN = re.compile(r"\w")
@@ -34,6 +35,8 @@ class ClauseSplitter:
         """Append text; return the clauses that it completes."""
         self._text += delta
         clauses: list[str] = []
+        if not _MARK.search(self._text) and self._text.count(" ") < self._first_words_max:
+            return clauses  # most deltas complete nothing, and that is seen at once
         while (end := self._next_end()) is not None:
             clauses.append(self._text[:end])
             self._text = self._text[end:]

@@ -159,6 +159,10 @@ class SessionCore:
             self._ear.stalled(self._now)
         self._settle_playout()
 
+    def ignores(self, probability: float) -> bool:
+        """Return whether a VAD window of this probability changes nothing but the time: several may be told as one span."""
+        return self._ear.ignores(probability)
+
     def poll(self) -> Effect | None:
         """Take the next effect; None when drained."""
         effect = self._outbox.poll()
@@ -167,13 +171,13 @@ class SessionCore:
 
     def next_deadline(self) -> tuple[MonoNs, Why] | None:
         """Return when to call `handle_timeout`, and why."""
-        deadlines: list[tuple[MonoNs, Why]] = []
         stall = self._ear.stalled_at()
-        if stall is not None:
-            deadlines.append((stall, Why.INPUT_STALL))
-        if self.lane.alive and all(reply.done for reply in self.lane) and not self.lane.waiting:
-            deadlines.append((max(self.lane.dry_at(self._now), MonoNs(self._now + 1)), Why.PLAYOUT))
-        return min(deadlines, key=lambda each: each[0], default=None)
+        if not self.lane.alive or self.lane.waiting or not all(reply.done for reply in self.lane):
+            return None if stall is None else (stall, Why.INPUT_STALL)
+        playout = max(self.lane.dry_at(self._now), MonoNs(self._now + 1))
+        if stall is not None and stall <= playout:
+            return stall, Why.INPUT_STALL
+        return playout, Why.PLAYOUT
 
     # Dispatch. ------------------------------------------------------------------------------------------------------
 

@@ -186,6 +186,16 @@ class Ear:
         """The user is in the middle of something that may interrupt."""
         return self._utterance is not None and self._detection is not None and self._detection.interrupt_response
 
+    def ignores(self, probability: float) -> bool:
+        """Return whether a window of this probability changes nothing but the time: several may be told as one."""
+        tracker = self._tracker
+        return (
+            probability < tracker.limits.release
+            and not tracker.open
+            and not tracker.voiced
+            and self._commit_wanted is None
+        )
+
     @property
     def committing(self) -> bool:
         """A commit waits until all that had arrived before it is analysed."""

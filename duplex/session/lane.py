@@ -163,7 +163,6 @@ class Lane:
             self._ledger.append(sent)
         if self.webrtc is None:
             self._player.sent(self._ledger.sent_out, now)
-        self.advance(now)
         return all(
             self._ledger.played(reply.id) <= self._ledger.sent(reply.id) <= reply.generated + _ODD
             for reply in self._replies

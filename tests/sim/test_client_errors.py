@@ -142,7 +142,9 @@ def test_a_thousand_wrong_events_change_nothing() -> None:
 
 def append(session: Session, *pieces: tuple[int, int]) -> None:
     """Append audio at once: (milliseconds, level) each."""
-    pcm = b"".join(np.resize(np.repeat(np.array([level, -level], "<i2"), 40), 24 * ms).tobytes() for ms, level in pieces)
+    pcm = b"".join(
+        np.resize(np.repeat(np.array([level, -level], "<i2"), 40), 24 * ms).tobytes() for ms, level in pieces
+    )
     session.event(type="input_audio_buffer.append", audio=base64.b64encode(pcm).decode())
 
 

@@ -208,7 +208,7 @@ def test_the_text_of_a_clause_comes_with_its_sound_not_ahead_of_it() -> None:
     words = 0
     for when, text in texts:
         due = first_sound + ns_from_ms(300 * words)
-        assert due - ns_from_ms(900) <= when <= due + ns_from_ms(60)
+        assert due - ns_from_ms(900) <= when <= due + ns_from_ms(260)
         words += len(text.split())
 
 

@@ -123,6 +123,7 @@ def audio_sent_after_the_cut(opened: bool) -> bool:
     if opened:
         open_gate(session.actor.egress.send_gate)
     server.runners.lanes.cut(session.actor.session_id, 0, 1)
+    session.actor._core.lane.epoch = 1
     server.advance(100)
     return server.total("duplex_stale_packets_total") > 0
 

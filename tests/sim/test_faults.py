@@ -96,7 +96,7 @@ def test_a_broken_core_ends_its_session_alone() -> None:
     server = Server()
     session, other = server.connect(), server.connect()
     session.actor._core._ear.heard = None  # type: ignore[assignment]
-    server.advance(100)
+    server.advance(400)
     assert session.ended == [session.actor.session_id]
     assert session.client.closed == "error"
     assert ask(server, other) == "completed"

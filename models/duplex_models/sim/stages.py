@@ -282,7 +282,8 @@ class SimVocode(SimBatch):
         self.tones: dict[str, int] = {}
         """Hz by reply id, in the order in which replies first sounded; bounded to the newest."""
         self._state: dict[str, dict[str, _Tone]] = {}
-        self._count = 0
+        self.replies = 0
+        """Replies that have sounded."""
 
     def compute(self, job: Job) -> Payload:
         chunk, reply = job.payload, job.address.reply
@@ -291,9 +292,9 @@ class SimVocode(SimBatch):
         tone = tones.get(reply)
         if tone is None:
             tones.clear()
-            tone = tones[reply] = _Tone(tone_hz(self._count))
+            tone = tones[reply] = _Tone(tone_hz(self.replies))
             self.tones[reply] = tone.hz
-            self._count += 1
+            self.replies += 1
             if len(self.tones) > _SHOWN_MAX:
                 del self.tones[next(iter(self.tones))]
         n = (chunk.last - chunk.first) * chunk.latents.hop
