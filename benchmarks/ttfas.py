@@ -63,9 +63,10 @@ def evaluate(heard: Heard, mic: np.ndarray[Any, Any], ends: list[int]) -> dict[s
     }
 
 
-async def run(turns: int, pack: str) -> dict[str, Any]:
+async def run(turns: int, pack: str, settings: list[str]) -> dict[str, Any]:
     mic, ends = microphone(turns)
-    async with server_process("--model", pack) as url:
+    flags = [argument for setting in settings for argument in ("--set", setting)]
+    async with server_process("--model", pack, *flags) as url:
         heard = await call(url, mic, {"type": "realtime"})
     return evaluate(heard, mic, ends)
 
@@ -74,8 +75,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, default=20)
     parser.add_argument("--model", default="local")
+    parser.add_argument("--set", action="append", default=[], dest="settings", help="a setting of the server")
+    parser.add_argument("--name", default="ttfas", help="name of the result")
     options = parser.parse_args()
-    write("ttfas", asyncio.run(run(options.turns, options.model)))
+    write(options.name, asyncio.run(run(options.turns, options.model, options.settings)))
 
 
 if __name__ == "__main__":

@@ -33,6 +33,8 @@ class LlamaSettings:
     """Tokens of context per slot."""
     threads: int
     """Threads of one decoding step."""
+    prompt_threads: int
+    """Threads that read a prompt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +88,7 @@ class LlamaModel:
         params.n_parallel = settings.slots
         params.n_gpu_layers = 0
         params.cpuparams.n_threads = settings.threads
-        params.cpuparams_batch.n_threads = settings.threads
+        params.cpuparams_batch.n_threads = settings.prompt_threads
         params.cache_ram_mib = 0  # the slots are the cache: bounded, and pinned by the caller
         params.cache_idle_slots = False
         params.fit_params = False

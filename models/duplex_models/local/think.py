@@ -94,6 +94,7 @@ class Think:
             slots=options.sessions,
             context=options.context_tokens,
             threads=options.thinker_threads,
+            prompt_threads=options.prompt_threads,
         )
         self._threads = ThreadPoolExecutor(options.sessions, thread_name_prefix="thinker")
         with starting("the thinker"):
