@@ -103,7 +103,7 @@ class TurnSettings(_Section):
     """Probability under which a window counts as silence; between the two the last verdict stands."""
     onset_ms: Ms = 96
     """Voiced time that makes an onset."""
-    pause_ms: Ms = 96
+    pause_ms: Ms = 64
     """Silence after which transcription and the semantic end of turn begin to compute; speech that goes on takes it back."""
     first_look_ms: Ms = 200
     """Silence after which it is decided whether the turn has ended (semantic_vad)."""
