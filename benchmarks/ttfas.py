@@ -35,50 +35,58 @@ def microphone(turns: int, pause_s: float = PAUSE_S) -> tuple[np.ndarray[Any, An
     return np.concatenate(pieces), ends
 
 
-def evaluate(heard: Heard, mic: np.ndarray[Any, Any], ends: list[int]) -> dict[str, Any]:
-    """Return the figures of one call."""
+def first_sounds(heard: Heard, mic: np.ndarray[Any, Any], ends: list[int]) -> list[float]:
+    """Return seconds from each turn's labelled end to the first audible block of its answer."""
     first = heard.first_loud(heard.user, 0)
     assert first is not None, "the microphone was silent"
     shift = first - edges(mic)[0] / BLOCK
-    metrics = [e["event"]["split"] for e in heard.events if e["event"]["type"] == "duplex.metrics"]
     ttfas: list[float] = []
     for end in ends:
         block = int(end / BLOCK + shift)
         sound = heard.first_loud(heard.reply, block, block + int(6 * RATE / BLOCK))
         if sound is not None:
             ttfas.append(heard.seconds(sound - block))
+    return ttfas
+
+
+async def run(turns: int, calls: int, pack: str, settings: list[str]) -> dict[str, Any]:
+    """Hold some calls one after the other and return their figures together."""
+    mic, ends = microphone(turns)
+    flags = [argument for setting in settings for argument in ("--set", setting)]
+    ttfas: list[float] = []
+    metrics: list[dict[str, float]] = []
+    buffers: list[float] = []
+    async with server_process("--model", pack, *flags) as url:
+        for _ in range(calls):
+            heard = await call(url, mic, {"type": "realtime"})
+            ttfas += first_sounds(heard, mic, ends)
+            metrics += [e["event"]["split"] for e in heard.events if e["event"]["type"] == "duplex.metrics"]
+            stats = heard.stats
+            buffers.append(1000 * stats["jitterBufferDelay"] / max(1, stats["jitterBufferEmittedCount"]))
     names = ("endpointing", "transcribe", "think", "talk", "vocode", "send")
     split = {name: quantiles([m[name] for m in metrics], 1000) for name in names}
     sent = [m["ttfas"] for m in metrics]
     hearing = [t - s for t, s in zip(ttfas, sent, strict=False)]
-    stats = heard.stats
-    buffer_ms = 1000 * stats["jitterBufferDelay"] / max(1, stats["jitterBufferEmittedCount"])
     return {
+        "calls": calls,
         "turns_answered": len(ttfas),
-        "turns": len(ends),
+        "turns": len(ends) * calls,
         "ttfas_heard_ms": quantiles(ttfas, 1000),
         "ttfas_sent_ms_by_the_servers_own_end_of_speech": quantiles(sent, 1000),
         "split_ms": split | {"hearing": quantiles(hearing, 1000)},
-        "browser_jitter_buffer_ms_mean": round(buffer_ms, 1),
+        "browser_jitter_buffer_ms_mean": round(float(np.mean(buffers)), 1),
     }
-
-
-async def run(turns: int, pack: str, settings: list[str]) -> dict[str, Any]:
-    mic, ends = microphone(turns)
-    flags = [argument for setting in settings for argument in ("--set", setting)]
-    async with server_process("--model", pack, *flags) as url:
-        heard = await call(url, mic, {"type": "realtime"})
-    return evaluate(heard, mic, ends)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--turns", type=int, default=20)
+    parser.add_argument("--turns", type=int, default=10, help="turns of a call")
+    parser.add_argument("--calls", type=int, default=2)
     parser.add_argument("--model", default="local")
     parser.add_argument("--set", action="append", default=[], dest="settings", help="a setting of the server")
     parser.add_argument("--name", default="ttfas", help="name of the result")
     options = parser.parse_args()
-    write(options.name, asyncio.run(run(options.turns, options.model, options.settings)))
+    write(options.name, asyncio.run(run(options.turns, options.calls, options.model, options.settings)))
 
 
 if __name__ == "__main__":

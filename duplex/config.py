@@ -169,7 +169,7 @@ class PacingSettings(_Section):
     """Bound on audio generated but not sent, whatever the run-ahead."""
     tick_start_delay_ms: Ms = 40
     """Silence before a reply of a model in lock-step, against the jitter of its ticks."""
-    first_clause_words_max: int = Field(5, ge=1, le=50)
+    first_clause_words_max: int = Field(4, ge=1, le=50)
     """Words of a reply's first clause where no punctuation ends it before: fewer speak sooner, more sound smoother."""
     clauses_ahead: int = Field(2, ge=1, le=16)
     """Clauses the thinker may be ahead of the talker."""
