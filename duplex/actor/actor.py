@@ -481,7 +481,6 @@ class SessionActor:
         return Sent(
             lane=CONVERSATION_LANE,
             ranges=report.ranges if report is not None else (),
-            waiting=self.egress.waiting,
             underruns=report.underruns if report is not None else 0,
             underrun=report.underrun if report is not None else Samples(0),
             cut=cut,

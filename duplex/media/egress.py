@@ -51,7 +51,6 @@ class EgressReport:
     """What left since the last report; becomes a `Sent` message."""
 
     ranges: tuple[SentRange, ...]
-    waiting: Samples
     underruns: int
     underrun: Samples
 
@@ -235,7 +234,6 @@ class EgressQueue:
             return None
         report = EgressReport(
             ranges=tuple(self._ranges),
-            waiting=self.waiting,
             underruns=self._underruns,
             underrun=Samples(self._underrun * self._scale),
         )

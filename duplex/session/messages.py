@@ -51,8 +51,6 @@ class Sent:
     lane: int
     ranges: tuple[SentRange, ...]
     """In sending order."""
-    waiting: Samples
-    """Audio that is still queued in the egress."""
     underruns: int = 0
     """Gaps inside a reply that began since the last message."""
     underrun: Samples = Samples(0)
