@@ -58,6 +58,8 @@ class ServerSettings(_Section):
     """Time that a stopping server gives its sessions to end by themselves."""
     page_dir: Path | None = None
     """Folder of the built page; unset takes `web_client/dist` beside the package."""
+    tenant_header: str | None = Field(None, min_length=1)
+    """Name of the request header, set by a proxy that is trusted, that says whose session it is; unset: all are one's."""
     cors_origins: tuple[str, ...] = ()
     """Browser origins, besides the server's own page, that may call the HTTP routes; `*` for any."""
 
@@ -179,6 +181,17 @@ class PacingSettings(_Section):
     """A reply without audio for this long is served as critically as one that runs dry."""
 
 
+class SchedulingSettings(_Section):
+    """Who is served first at the stages."""
+
+    policy: Literal["fcfs", "fcfs_capped", "round_robin", "chunk_deadline", "listener", "oracle"] = "listener"
+    """`listener` steers by the playback fronts; the others are for comparison (`oracle` in the simulator only)."""
+    pressing_ms: Ms = 1000
+    """chunk_deadline: a session is pressing this long before its newest chunk begins to play."""
+    tenant_weights: dict[str, Annotated[float, Field(gt=0, le=1000)]] = Field(default_factory=dict)
+    """Shares of the stages by tenant, where tenants compete; one that is not named has weight 1."""
+
+
 class ConversationSettings(_Section):
     """What a session keeps."""
 
@@ -197,6 +210,40 @@ class StageSettings(_Section):
     """Media waiting in one stage's queue over all sessions; past it new work is refused."""
     step_timeout_s: float = Field(10.0, gt=0)
     """A stage without progress for this long fails the replies it holds."""
+
+
+class TelemetrySettings(_Section):
+    """What the server tells those who run it, besides its measures and logs."""
+
+    live_per_s: float = Field(5.0, gt=0, le=30)
+    """Snapshots per second to each watcher of `/v1/duplex/live`; nothing is computed while nobody watches."""
+    live_watchers_max: int = Field(8, ge=0, le=1000)
+    """Watchers of `/v1/duplex/live` at once; one more answers 503."""
+    live_stall_s: float = Field(10.0, gt=0, le=600)
+    """A watcher that takes nothing for this long is dropped."""
+    window_s: float = Field(300.0, ge=1, le=3600)
+    """Length of the sliding window over which the live snapshot speaks."""
+    bucket_s: float = Field(5.0, ge=1, le=60)
+    """Length of one step of its history."""
+    history_s: float = Field(600.0, ge=1, le=7200)
+    """How far its history goes back."""
+    window_values_max: int = Field(8192, ge=16, le=1_000_000)
+    """Values kept of one measure (16 bytes each); one that comes faster is described by its newest values."""
+    timeline_events_max: int = Field(1024, ge=0, le=1_000_000)
+    """Events and stage jobs kept of each session for its trace (about 150 bytes each); 0 keeps none."""
+    timeline_text: bool = False
+    """Keep in the trace what was heard and said, as text. Off: only its length."""
+    timeline_ended_max: int = Field(32, ge=0, le=10_000)
+    """Sessions whose trace is kept after their end."""
+    timeline_keep_s: float = Field(900.0, ge=0, le=86_400)
+    """How long it is kept."""
+    list_sessions: bool = True
+    """Tell callers on this machine, and nobody else, the ids of the sessions that have a trace."""
+    otlp_endpoint: str | None = Field(None, min_length=1)
+    """OTLP/HTTP collector to which a span per turn is sent, e.g. `http://127.0.0.1:4318`; unset takes
+    OTEL_EXPORTER_OTLP_ENDPOINT or sends none. Needs the extra `otel`."""
+    otlp_queue_max: int = Field(2048, ge=16, le=1_000_000)
+    """Spans that wait to be sent; at the bound new ones are dropped."""
 
 
 class ModelSettings(_Section):
@@ -218,8 +265,10 @@ class Settings(BaseSettings):
     turn: TurnSettings = TurnSettings()
     barge_in: BargeInSettings = BargeInSettings()
     pacing: PacingSettings = PacingSettings()
+    scheduling: SchedulingSettings = SchedulingSettings()
     conversation: ConversationSettings = ConversationSettings()
     stages: StageSettings = StageSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
     model: ModelSettings = ModelSettings()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least severe lines that are logged; none holds what was said."""

@@ -36,6 +36,8 @@ class Address:
     """The lane's epoch when the work was made; once the lane's is greater, the work is dropped on sight."""
     reply: str | None = None
     """Reply id; None for work on the input."""
+    tenant: str = "default"
+    """Whose share of the stages it takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,10 @@ class Pace:
     """When the listener runs dry if nothing more is produced, counting what waits downstream; None: no audio yet."""
     hold_until: MonoNs | None = None
     """Not worth doing before: the lead is at its target until then."""
+    blocked: bool = False
+    """No credit: the later stages hold as much as they may; a new pace tells when that changes."""
+    newest_starts: MonoNs | None = None
+    """When the newest chunk begins to play, as one infers it from when chunks were made (not from the playback front)."""
     speculative: bool = False
     """May be thrown away: served after everything else."""
 
@@ -162,8 +168,11 @@ class Latents:
     """Audio samples per frame, at `rate`."""
     rate: int
     words: tuple[WordMark, ...]
+    """Ends in frames from this piece's start, in characters from the clause's."""
     data: Any
     """The vocoder's own business; never looked into elsewhere."""
+    last: bool = True
+    """The clause's frames end here; a talker that streams gives a clause in pieces, each with its own frames and words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

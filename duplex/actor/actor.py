@@ -45,9 +45,8 @@ from duplex.session.effects import (
     Enqueue,
     Hold,
     Observe,
-    Pause,
     ReleaseOutput,
-    Resume,
+    Repace,
     Send,
     Submit,
     SubmitUtterance,
@@ -56,7 +55,8 @@ from duplex.session.events import ReplyAudio, ServerEvent, SessionCreated
 from duplex.session.messages import Connected, Disconnected, Heard, Inbound, Network, Sampled, Sent, StageOutput
 from duplex.session.traits import Traits
 from duplex.stages.contract import Role
-from duplex.stages.run import Executor, StageRunners
+from duplex.stages.run import StageRunners
+from duplex.stages.runner import Executor
 from duplex.timeline.playback import WallClockPlayer
 from duplex.units import POSITION_RATE, PTIME, MonoNs, Samples, Span, samples_from_ms, seconds_from_ns
 
@@ -71,6 +71,8 @@ _EARLY_EVENTS = 256
 _TICKS_IN_FLIGHT = 8
 _WINDOWS_IN_FLIGHT = 32
 """VAD windows submitted at once; more audio waits in the backlog."""
+_UNBOUNDED_MS_MAX = 600_000
+"""Bound on unsent audio under a scheduling policy that does not keep to the lead target."""
 _log = structlog.get_logger("duplex.session")
 
 
@@ -98,11 +100,13 @@ class SessionActor:
         new_id: gives fresh ids.
         next_job: gives a number that no other job of the process has.
         on_closed: told once, when the session has given everything back.
+        tenant: whose share of the stages it takes.
     """
 
     def __init__(
         self, session_id: str, config: SessionConfig, transport_name: TransportName, context: ActorContext,
         new_id: Callable[[str], str], next_job: Callable[[], JobId], on_closed: Callable[[str], None],
+        tenant: str = "default",
     ) -> None:  # fmt: skip
         self.session_id = session_id
         self._context = context
@@ -118,6 +122,9 @@ class SessionActor:
             pausable=Role.THINK in nodes and nodes[Role.THINK].spec.pausable,
             transcribes=Role.TRANSCRIBE in nodes,
             tick_mode=context.tick_ms is not None,
+            bounded=context.runners.policy.bounded,
+            tenant=tenant,
+            speaking_rate_wpm=context.runners.graph.pack.speaking_rate_wpm,
         )
         self._core = SessionCore(session_id, config, settings, traits, new_id, next_job)
         self._next_job = next_job
@@ -130,11 +137,12 @@ class SessionActor:
         rate = PTIME * 50 if transport_name == "webrtc" else WEBSOCKET_RATE
         pacing = settings.pacing
         start_delay_ms = 0 if context.tick_ms is None else pacing.tick_start_delay_ms
+        generated_ms_max = pacing.generated_ms_max if traits.bounded else _UNBOUNDED_MS_MAX
         self.egress = EgressQueue(
-            session_id, CONVERSATION_LANE, rate, context.runners.lanes, pacing.generated_ms_max, start_delay_ms,
+            session_id, CONVERSATION_LANE, rate, context.runners.lanes, generated_ms_max, start_delay_ms,
             one_reply=transport_name == "websocket",
         )  # fmt: skip
-        self._ear_address = Address(session=session_id, lane=INPUT_LANE, epoch=0)
+        self._ear_address = Address(session=session_id, lane=INPUT_LANE, epoch=0, tenant=tenant)
         self._ingress = Ingress(settings.turn.input_buffer_ms_max)
         self._append_resampler = StreamResampler(WEBSOCKET_RATE, INPUT_RATE)
         self._appended: deque[Int16Array] = deque()
@@ -365,10 +373,8 @@ class SessionActor:
                 self._submit_utterance(effect)
             case Drop(role=role, job=job_id):
                 self._runners.drop(role, job_id)
-            case Pause(role=role, job=job_id):
-                self._runners.pause(role, job_id)
-            case Resume(role=role, job=job_id):
-                self._runners.resume(role, job_id)
+            case Repace(role=role, job=job_id, pace=pace):
+                self._runners.repace(role, job_id, pace)
             case _:
                 self._execute_output(effect)
 

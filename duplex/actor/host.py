@@ -20,14 +20,14 @@ from duplex.media.peer import WebRtcPeer
 from duplex.media.ticker import Ticker
 from duplex.media.warm import warm_media
 from duplex.pacing.admission import admit
+from duplex.pacing.policies import make_policy
 from duplex.payloads import JobId
 from duplex.protocol import ServerBusy, TransportName, WireProfile, initial
 from duplex.session.config import SessionConfig
 from duplex.stages.contract import ModelPack, Progress
 from duplex.stages.graph import build_graph
-from duplex.stages.plan import listener_ranker
 from duplex.stages.run import StageRunners
-from duplex.units import MonoNs, ns_from_ms
+from duplex.units import MonoNs
 
 _log = structlog.get_logger("duplex.host")
 _Measure = Callable[[str, float, dict[str, str]], None]
@@ -72,8 +72,10 @@ class SessionHost:
             late_drop_ms=settings.media.late_drop_ms,
             on_lateness=lambda seconds: observe("duplex_send_lateness_seconds", seconds, {}),
         )
-        ranker = listener_ranker(ns_from_ms(settings.pacing.first_deadline_ms))
-        self._runners = StageRunners(build_graph(pack), self._executor, ranker, observe, settings.stages)
+        self._runners = StageRunners(
+            build_graph(pack), self._executor, make_policy(settings.scheduling, settings.pacing), observe, settings.stages,
+            settings.scheduling.tenant_weights,
+        )  # fmt: skip
         profile = WireProfile(
             model=pack.name,
             voices=pack.voices,

@@ -17,7 +17,7 @@ import numpy as np
 
 from duplex.media.resample import StreamResampler
 from duplex.payloads import Address, Audio, Float32Array, Int16Array
-from duplex.stages.run import Gate, Lanes
+from duplex.stages.lanes import Gate, Lanes
 from duplex.timeline.ledger import Kind, SentRange
 from duplex.units import POSITION_RATE, Samples, samples_from_ms
 

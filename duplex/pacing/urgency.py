@@ -27,7 +27,9 @@ class Urgency(IntEnum):
 
 
 Rank = tuple[Urgency, int]
-"""Class, and order inside it: smaller is served first."""
+"""Class, and order inside it: smaller is served first. Of HELD work the order is when it becomes due."""
+FAR = MonoNs(2**62)
+"""Due at no time that is known: something else has to happen first."""
 
 
 def rank(pace: Pace, now: MonoNs, unit_ns: int, first_deadline_ns: int) -> Rank:
@@ -41,6 +43,8 @@ def rank(pace: Pace, now: MonoNs, unit_ns: int, first_deadline_ns: int) -> Rank:
     """
     if pace.speculative:
         return Urgency.SPECULATIVE, pace.since
+    if pace.blocked:
+        return Urgency.HELD, FAR
     if pace.dry_at is None:
         deadline = pace.since + first_deadline_ns
         if now >= deadline - unit_ns:

@@ -128,7 +128,7 @@ class SessionCore:
         self._ear = Ear(
             session, config.turn_detection, settings.turn, barge_in, traits, self.conversation, self._outbox, new_id, self,
         )  # fmt: skip
-        self._turns = TurnOutput(self.lane, self.conversation, self._outbox, pacing, traits.pausable, self)
+        self._turns = TurnOutput(self.lane, self.conversation, self._outbox, pacing, traits, self)
         self._ticks = TickOutputPolicy(self.lane, self._outbox, self._new_tick_reply, self)
         self._video = VideoWatermark(samples_from_ms(settings.media.video_lag_ms))
         self._wanted: _Wanted | None = None
@@ -356,8 +356,9 @@ class SessionCore:
     def _new_reply(self, since: MonoNs, request: CreateReply) -> Reply:
         modalities = request.modalities or self.config.modalities
         address = Address(
-            session=self._session, lane=self.lane.number, epoch=self.lane.epoch, reply=self._new_id("resp")
-        )
+            session=self._session, lane=self.lane.number, epoch=self.lane.epoch, reply=self._new_id("resp"),
+            tenant=self._traits.tenant,
+        )  # fmt: skip
         assert address.reply is not None
         reply = Reply(
             id=address.reply,
@@ -499,6 +500,7 @@ class SessionCore:
             self._tell_text(reply)
         if msg.cut is not None:
             self._settle_cut(msg.cut)
+        self._turns.played(self._now)
         self._settle_playout()
 
     def _tell_text(self, reply: Reply) -> None:
@@ -568,6 +570,7 @@ class SessionCore:
             return
         error = self.lane.report_played(reply, msg.played, self._now)
         self._outbox.observe("duplex_playback_error_seconds", seconds_from_samples(error))
+        self._turns.played(self._now)
         self._settle_playout()
 
     def _failure(

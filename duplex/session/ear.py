@@ -417,7 +417,7 @@ class Ear:
     def _submit(self, role: Role, span: Span, speech_end: Samples, now: MonoNs) -> JobId:
         job = self._outbox.next_job()
         since = MonoNs(now - ns_from_samples(span.end - speech_end))
-        address = Address(session=self._session, lane=INPUT_LANE, epoch=0)
+        address = Address(session=self._session, lane=INPUT_LANE, epoch=0, tenant=self._traits.tenant)
         self._outbox.add(SubmitUtterance(id=job, role=role, address=address, span=span, pace=Pace(since=since)))
         return job
 

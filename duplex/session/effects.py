@@ -38,17 +38,12 @@ class Drop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pause:
-    """Let an engine stage stop generating for a job, and keep its state."""
+class Repace:
+    """Renew the pace of a job that waits or runs: the playback front moved, or a later stage has room again."""
 
     role: Role
     job: JobId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resume:
-    role: Role
-    job: JobId
+    pace: Pace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,9 +106,7 @@ class Observe:
     labels: dict[str, str] = field(default_factory=dict)
 
 
-Effect = (
-    Submit | SubmitUtterance | Drop | Pause | Resume | CutLane | Enqueue | Duck | Hold | ReleaseOutput | Send | Observe
-)
+Effect = Submit | SubmitUtterance | Drop | Repace | CutLane | Enqueue | Duck | Hold | ReleaseOutput | Send | Observe
 
 
 class Outbox:

@@ -1,7 +1,10 @@
 """How one reply's text becomes sound: clause by clause to the talker, chunk by chunk to the vocoder, never far ahead.
 
     text ──ClauseSplitter──► waiting clauses ──1 at a time──► talker ──► ready ──1 chunk at a time──► vocoder ──► egress
-         ◄──pause/resume the thinker (clauses_ahead)          ◄────────── held until the lead falls to its target
+         ◄── no credit for the thinker (clauses_ahead)      ◄── held until the lead falls to twice its target, its target
+
+A talker may give a clause in pieces. Each job carries a pace in terms of the listener: when it runs dry, counting what later
+stages hold. The pace of a job that waits or runs is renewed when the playback front or the later stages' stock moves.
 
 The text of a clause goes to the client with the clause's first sound.
 """
@@ -9,26 +12,49 @@ The text of a clause goes to the client with the clause's first sound.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from duplex.config import PacingSettings
 from duplex.payloads import Audio, Clause, Job, JobId, LatentChunk, Latents, Pace, Role, WordMark
 from duplex.session.clauses import ClauseSplitter
-from duplex.session.effects import Drop, Enqueue, Outbox, Submit
+from duplex.session.effects import Drop, Enqueue, Outbox, Repace, Submit
 from duplex.session.events import ReplyText
 from duplex.session.lane import Lane, Reply
-from duplex.units import POSITION_RATE, MonoNs, Samples, convert, ns_from_samples, seconds_from_ns
+from duplex.session.traits import Traits
+from duplex.units import POSITION_RATE, MonoNs, Samples, convert, ns_from_ms, ns_from_samples, seconds_from_ns
+
+_MOVED = ns_from_ms(40)
+"""A pace is renewed when the moment of running dry has moved by more."""
+_CHARS_PER_WORD = 6
+_RATE_SMOOTHING = 0.2
+
+
+@dataclass(slots=True)
+class _Said:
+    """A clause as it is said: its text goes out with its first sound."""
+
+    text: str
+    start: int | None = None
+    """Where its text begins in the reply's, once it has gone out."""
 
 
 @dataclass(slots=True)
 class _Voicing:
-    """The clause that is being turned into sound."""
+    """The piece that is being turned into sound."""
 
-    text: str
+    clause: _Said
     latents: Latents
     next_frame: int = 0
     said: bool = False
-    """Its text went out: its first sound is there."""
+    """Its words have their places: its first sound is there."""
+
+
+@dataclass(slots=True)
+class _Task:
+    """A job of ours in a stage, and the pace it has there."""
+
+    job: JobId
+    pace: Pace
 
 
 def content_length(source: int, rate: int) -> Samples:
@@ -52,9 +78,10 @@ class Speech:
         reply, lane: whose.
         outbox: takes the effects.
         pacing: bounds.
+        traits: of the pack.
     """
 
-    def __init__(self, reply: Reply, lane: Lane, outbox: Outbox, pacing: PacingSettings) -> None:
+    def __init__(self, reply: Reply, lane: Lane, outbox: Outbox, pacing: PacingSettings, traits: Traits) -> None:
         assert reply.item is not None and reply.item.spoken is not None
         self._reply = reply
         self._item_id = reply.item.id
@@ -66,10 +93,18 @@ class Speech:
         self._waiting: deque[str] = deque()
         self._text_done = False
         self._clauses = 0
-        self._talking: tuple[JobId, str] | None = None
-        self._ready: deque[tuple[str, Latents]] = deque()
+        self._bounded = traits.bounded
+        self._char_ns = 60e9 / (traits.speaking_rate_wpm * _CHARS_PER_WORD)
+        """Sound of one character of text, corrected by the talker's lengths."""
+        self._talking: _Task | None = None
+        self._clause = _Said("")
+        """The clause that the talker has."""
+        self._ready: deque[_Voicing] = deque()
         self._voicing: _Voicing | None = None
-        self._vocoding: JobId | None = None
+        self._vocoding: _Task | None = None
+        self._clause_length = 0
+        self._newest_starts: MonoNs | None = None
+        self._inferred_dry = MonoNs(0)
         self._due = MonoNs(0)
         """When the chunk in work was due."""
         self._chunk_ms = pacing.chunk_ms_first
@@ -93,16 +128,9 @@ class Speech:
 
     def take(self, job: JobId, payload: Latents | Audio, now: MonoNs) -> bool:
         """Take a talker's or vocoder's output; return False if the job is not ours."""
-        if self._talking is not None and job == self._talking[0]:
-            text = self._talking[1]
-            self._talking = None
-            self._reply.mark("talked", now)
-            if isinstance(payload, Latents):
-                self._ready.append((text, payload))
-            else:
-                self._say(text, payload.words, payload.rate, 1)
-                self._queue(payload, now)
-        elif job == self._vocoding and isinstance(payload, Audio):
+        if self._talking is not None and job == self._talking.job:
+            self._talked(payload, now)
+        elif self._vocoding is not None and job == self._vocoding.job and isinstance(payload, Audio):
             self._vocoding = None
             self._lane.stage_jitter.observed(seconds_from_ns(MonoNs(now - self._due)) * 1000)
             self._voiced(payload, now)
@@ -111,68 +139,93 @@ class Speech:
         self.advance(now)
         return True
 
+    def _talked(self, payload: Latents | Audio, now: MonoNs) -> None:
+        self._reply.mark("talked", now)
+        if isinstance(payload, Latents):
+            self._ready.append(_Voicing(self._clause, payload))
+            length = convert(payload.frames * payload.hop, payload.rate, POSITION_RATE)
+        else:
+            self._say(self._clause, payload.words, payload.rate, 1)
+            self._queue(payload, now)
+            length = convert(len(payload.pcm), payload.rate, POSITION_RATE)
+        self._clause_length += length
+        if payload.last:
+            self._talking = None
+            measured = ns_from_samples(Samples(self._clause_length)) / max(1, len(self._clause.text))
+            self._char_ns += _RATE_SMOOTHING * (measured - self._char_ns)
+
     def owns(self, job: JobId) -> bool:
         """Return whether a job is one of this reply's voice."""
-        return job == self._vocoding or (self._talking is not None and job == self._talking[0])
+        return any(task is not None and task.job == job for task in (self._talking, self._vocoding))
 
     def abandon(self) -> None:
         """Take back what is submitted; what was queued for the listener still plays."""
         if self._talking is not None:
-            self._outbox.add(Drop(role=Role.TALK, job=self._talking[0]))
+            self._outbox.add(Drop(role=Role.TALK, job=self._talking.job))
         if self._vocoding is not None:
-            self._outbox.add(Drop(role=Role.VOCODE, job=self._vocoding))
+            self._outbox.add(Drop(role=Role.VOCODE, job=self._vocoding.job))
         self._talking = self._vocoding = None
         self._outbox.add(Enqueue(address=self._reply.address, item_id=self._item_id, audio=None, last=True))
 
     # What it tells the thinker. -------------------------------------------------------------------------------------
 
     @property
-    def full(self) -> bool:
-        """The thinker is as far ahead as it may be."""
-        return len(self._waiting) >= self._pacing.clauses_ahead
-
-    @property
     def chars_waiting(self) -> int:
         """Text that waits for the talker."""
         return sum(map(len, self._waiting))
+
+    def think_pace(self, now: MonoNs) -> Pace:
+        """Return the pace of the reply's text: all that later stages hold counts as lead."""
+        chars = self.chars_waiting + (len(self._clause.text) if self._talking is not None else 0)
+        pace = self._pace(now, self._unvoiced(), slack=3, text_ns=round(chars * self._char_ns))
+        if self._bounded and len(self._waiting) >= self._pacing.clauses_ahead:
+            return replace(pace, blocked=True)
+        return pace
+
+    def repace(self, now: MonoNs) -> None:
+        """The playback front has moved: renew the pace of what waits in the stages."""
+        if self._talking is not None:
+            self._renew(self._talking, Role.TALK, self._pace(now, self._unvoiced(), slack=2))
+        if self._vocoding is not None:
+            self._renew(self._vocoding, Role.VOCODE, self._pace(now, Samples(0), slack=1))
+
+    def _renew(self, task: _Task, role: Role, pace: Pace) -> None:
+        if moved(task.pace, pace):
+            task.pace = pace
+            self._outbox.add(Repace(role=role, job=task.job, pace=pace))
 
     # What it does next. ---------------------------------------------------------------------------------------------
 
     def advance(self, now: MonoNs) -> None:
         """Submit whatever has become possible."""
-        if self._talking is None and self._waiting and not self._ready:
+        if self._talking is None and self._waiting:
             self._talk(self._waiting.popleft(), now)
         while self._voicing is None and self._ready:
-            text, latents = self._ready.popleft()
-            if latents.frames:
-                self._voicing = _Voicing(text, latents)
+            voicing = self._ready.popleft()
+            if voicing.latents.frames:
+                self._voicing = voicing
             else:
-                self._say(text, latents.words, latents.rate, latents.hop)
-            if self._talking is None and self._waiting:
-                self._talk(self._waiting.popleft(), now)
-        if (
-            self._voicing is not None
-            and self._vocoding is None
-            and self._voicing.next_frame < self._voicing.latents.frames
-        ):
-            self._vocode(self._voicing, now)
+                self._say(voicing.clause, voicing.latents.words, voicing.latents.rate, voicing.latents.hop)
+        voicing_now = self._voicing
+        if voicing_now is not None and self._vocoding is None and voicing_now.next_frame < voicing_now.latents.frames:
+            self._vocode(voicing_now, now)
         idle = self._voicing is None and self._talking is None and not self._waiting and not self._ready
         if self._text_done and idle and not self.complete:
             self.complete = True
             self._spoken.complete = True
             self._outbox.add(Enqueue(address=self._reply.address, item_id=self._item_id, audio=None, last=True))
+        elif self._talking is not None:
+            self._renew(self._talking, Role.TALK, self._pace(now, self._unvoiced(), slack=2))
 
     def _talk(self, text: str, now: MonoNs) -> None:
         self._reply.mark("thought", now)
         clause = Clause(index=self._clauses, text=text, voice=self._reply.voice, speed=self._reply.speed)
         self._clauses += 1
-        job = self._outbox.next_job()
-        self._talking = job, text
-        ahead = self._unvoiced()
-        pace = self._pace(now, ahead, slack=2)
-        self._outbox.add(
-            Submit(job=Job(id=job, stage=Role.TALK, address=self._reply.address, payload=clause, pace=pace))
-        )
+        self._clause = _Said(text)
+        self._clause_length = 0
+        task = self._talking = _Task(self._outbox.next_job(), self._pace(now, self._unvoiced(), slack=2))
+        job = Job(id=task.job, stage=Role.TALK, address=self._reply.address, payload=clause, pace=task.pace)
+        self._outbox.add(Submit(job=job))
 
     def _vocode(self, voicing: _Voicing, now: MonoNs) -> None:
         latents = voicing.latents
@@ -181,28 +234,36 @@ class Speech:
         last = min(latents.frames, first + frames)
         self._chunk_ms = min(2 * self._chunk_ms, self._pacing.chunk_ms_max)
         voicing.next_frame = last
-        job = self._vocoding = self._outbox.next_job()
+        task = self._vocoding = _Task(self._outbox.next_job(), self._pace(now, Samples(0), slack=1))
         chunk = LatentChunk(latents=latents, first=first, last=last)
-        pace = self._pace(now, Samples(0), slack=1)
-        self._due = max(now, pace.hold_until or now)
-        self._outbox.add(
-            Submit(job=Job(id=job, stage=Role.VOCODE, address=self._reply.address, payload=chunk, pace=pace))
-        )
+        self._due = max(now, task.pace.hold_until or now)
+        job = Job(id=task.job, stage=Role.VOCODE, address=self._reply.address, payload=chunk, pace=task.pace)
+        self._outbox.add(Submit(job=job))
 
-    def _pace(self, now: MonoNs, downstream: Samples, slack: int) -> Pace:
-        """Return when work is due; `downstream` is what later stages still hold, `slack` widens the target."""
+    def _pace(self, now: MonoNs, downstream: Samples, slack: int, text_ns: int = 0) -> Pace:
+        """Return when work is due.
+
+        Args:
+            downstream: sound that later stages still hold.
+            slack: widens the target, for stages that work further ahead.
+            text_ns: estimated sound of text that later stages still hold.
+        """
+        ahead = ns_from_samples(downstream) + text_ns
         if not self._reply.generated and not self._lane.waiting and not downstream:
             return Pace(since=self._reply.since)
-        dry_at = MonoNs(max(now, self._lane.dry_at(now)) + ns_from_samples(downstream))
+        dry_at = MonoNs(max(now, self._lane.dry_at(now)) + ahead)
         held = self._lane.hold_until(dry_at, now, slack)
-        return Pace(since=self._reply.since, dry_at=dry_at, hold_until=held)
+        return Pace(since=self._reply.since, dry_at=dry_at, hold_until=held, newest_starts=self._newest_starts)
 
     def _unvoiced(self) -> Samples:
         """Audio that will come of latents which wait for the vocoder."""
-        waiting = [(latents, latents.frames) for _, latents in self._ready]
-        if self._voicing is not None:
-            waiting.append((self._voicing.latents, self._voicing.latents.frames - self._voicing.next_frame))
-        return Samples(sum(convert(n * latents.hop, latents.rate, POSITION_RATE) for latents, n in waiting))
+        waiting = [*self._ready, *([self._voicing] if self._voicing is not None else [])]
+        return Samples(
+            sum(
+                convert((v.latents.frames - v.next_frame) * v.latents.hop, v.latents.rate, POSITION_RATE)
+                for v in waiting
+            )
+        )
 
     def _voiced(self, audio: Audio, now: MonoNs) -> None:
         """A chunk became sound; with a clause's first one its text goes out."""
@@ -210,25 +271,37 @@ class Speech:
         assert voicing is not None
         if not voicing.said:
             voicing.said = True
-            self._say(voicing.text, voicing.latents.words, voicing.latents.rate, voicing.latents.hop)
+            self._say(voicing.clause, voicing.latents.words, voicing.latents.rate, voicing.latents.hop)
         if voicing.next_frame == voicing.latents.frames:
             self._voicing = None
         self._queue(audio, now)
 
-    def _say(self, text: str, words: tuple[WordMark, ...], rate: int, hop: int) -> None:
-        """A clause begins to sound: its words get their places, and its text goes out with it."""
-        before = len(self._spoken.text)
+    def _say(self, clause: _Said, words: tuple[WordMark, ...], rate: int, hop: int) -> None:
+        """A piece begins to sound: its words get their places; with the clause's first one its text goes out."""
+        first = clause.start is None
+        start = clause.start = len(self._spoken.text) if clause.start is None else clause.start
         for word in words:
             end = Samples(convert(self._source + word.end * hop, rate, POSITION_RATE))
-            self._spoken.word(before + word.text_end, end)
-        self._spoken.text += text
-        say_text(self._reply, text, self._lane, self._outbox)
+            self._spoken.word(start + word.text_end, end)
+        if first:
+            self._spoken.text += clause.text
+            say_text(self._reply, clause.text, self._lane, self._outbox)
 
     def _queue(self, audio: Audio, now: MonoNs) -> None:
         self._reply.mark("vocoded", now)
         self._lane.begin_draining(now)
+        before = self._reply.generated
         self._source += len(audio.pcm)
         self._reply.generated = content_length(self._source, audio.rate)
         self._spoken.audio = self._reply.generated
+        self._newest_starts = MonoNs(max(now, self._inferred_dry))
+        self._inferred_dry = MonoNs(self._newest_starts + ns_from_samples(Samples(self._reply.generated - before)))
         self._outbox.add(Enqueue(address=self._reply.address, item_id=self._item_id, audio=audio, last=False))
         self._outbox.observe("duplex_lead_seconds", seconds_from_ns(self._lane.dry_at(now) - now))
+
+
+def moved(old: Pace, new: Pace) -> bool:
+    """Return whether a pace has changed by more than is worth telling."""
+    if old.blocked != new.blocked or (old.dry_at is None) != (new.dry_at is None):
+        return True
+    return old.dry_at is not None and new.dry_at is not None and abs(new.dry_at - old.dry_at) > _MOVED

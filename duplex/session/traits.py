@@ -1,4 +1,4 @@
-"""What a core has to know of the model pack and of the transport."""
+"""What a core has to know of the model pack, of the transport and of whose session it is."""
 
 from __future__ import annotations
 
@@ -18,3 +18,9 @@ class Traits:
     transcribes: bool
     """It has a transcription stage; a model in tick mode may hear without words."""
     tick_mode: bool
+    bounded: bool = True
+    """Generation keeps to the lead target; False: it runs as far ahead as it can (scheduling policies for comparison)."""
+    tenant: str = "default"
+    """Whose share of the stages the session takes."""
+    speaking_rate_wpm: int = 170
+    """Words a minute of the voice, until it is measured."""

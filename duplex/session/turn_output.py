@@ -7,10 +7,11 @@ from typing import Protocol
 from duplex.config import PacingSettings
 from duplex.payloads import Audio, Job, JobId, Latents, Pace, Payload, Prompt, Role, StageError, TextDelta
 from duplex.session.conversation import Conversation
-from duplex.session.effects import Drop, Outbox, Pause, Resume, Submit
+from duplex.session.effects import Drop, Outbox, Repace, Submit
 from duplex.session.events import ReplyStatus, ReplyText, StatusReason
 from duplex.session.lane import Lane, Reply
-from duplex.session.speech import Speech
+from duplex.session.speech import Speech, moved
+from duplex.session.traits import Traits
 from duplex.units import MonoNs
 
 
@@ -29,7 +30,7 @@ class TurnOutput:
 
     Args:
         lane: the conversation's.
-        pausable: the thinker can be paused; else its text is bounded and then cut off.
+        traits: a thinker that cannot be paused has its text bounded and then cut off.
         floor: the core.
     """
 
@@ -39,18 +40,19 @@ class TurnOutput:
         conversation: Conversation,
         outbox: Outbox,
         pacing: PacingSettings,
-        pausable: bool,
+        traits: Traits,
         floor: Floor,
     ) -> None:
         self._lane = lane
         self._conversation = conversation
         self._outbox = outbox
         self._pacing = pacing
-        self._pausable = pausable
+        self._traits = traits
         self._floor = floor
         self._reply: Reply | None = None
         self._speech: Speech | None = None
-        self._paused = False
+        self._pace = Pace(since=MonoNs(0))
+        """Of the thinker's job, as it was last told."""
         self._finish: str | None = None
 
     def start(self, reply: Reply, now: MonoNs) -> None:
@@ -62,11 +64,12 @@ class TurnOutput:
         reply.mark("submitted", now)
         self._reply = reply
         self._speech = None
-        self._paused = False
+        self._pace = Pace(since=reply.since)
         self._finish = None
         prompt = Prompt(messages=messages, tokens_max=reply.tokens_max)
-        pace = Pace(since=reply.since)
-        self._outbox.add(Submit(job=Job(id=job, stage=Role.THINK, address=reply.address, payload=prompt, pace=pace)))
+        self._outbox.add(
+            Submit(job=Job(id=job, stage=Role.THINK, address=reply.address, payload=prompt, pace=self._pace))
+        )
 
     def take(self, job: JobId, payload: Payload | StageError, now: MonoNs) -> bool:
         """Take an output; return False if the job is not ours."""
@@ -86,6 +89,12 @@ class TurnOutput:
         self._settle(reply, now)
         return True
 
+    def played(self, now: MonoNs) -> None:
+        """The playback front has moved: renew the pace of the reply's work."""
+        if self._reply is not None and self._speech is not None:
+            self._speech.repace(now)
+            self._bound(self._reply, self._speech, now)
+
     def drop(self) -> None:
         """The reply was cut: nothing of it is wanted any more (the stages were told by the cut itself)."""
         self._reply = None
@@ -97,7 +106,7 @@ class TurnOutput:
         if reply.item is None:
             self._floor.begin_output(reply)
             if reply.modality == "audio":
-                self._speech = Speech(reply, self._lane, self._outbox, self._pacing)
+                self._speech = Speech(reply, self._lane, self._outbox, self._pacing, self._traits)
         reply.mark("first_token", now)
         if delta.finish is not None:
             reply.think_job = None
@@ -115,8 +124,8 @@ class TurnOutput:
     def _settle(self, reply: Reply, now: MonoNs) -> None:
         """Keep the thinker within its bound, and finish what is complete."""
         speech = self._speech
-        if speech is not None and reply.think_job is not None:
-            self._bound(reply, reply.think_job, speech, now)
+        if speech is not None:
+            self._bound(reply, speech, now)
         if self._finish is not None and (speech is None or speech.complete):
             self._reply = None
             self._speech = None
@@ -128,13 +137,17 @@ class TurnOutput:
                 case _:
                     self._floor.finish(reply, "completed", None, None)
 
-    def _bound(self, reply: Reply, job: JobId, speech: Speech, now: MonoNs) -> None:
-        if self._pausable:
-            if speech.full != self._paused:
-                self._paused = speech.full
-                self._outbox.add(Pause(role=Role.THINK, job=job) if self._paused else Resume(role=Role.THINK, job=job))
-        elif speech.chars_waiting > self._pacing.text_chars_max:
-            self._outbox.add(Drop(role=Role.THINK, job=job))
+    def _bound(self, reply: Reply, speech: Speech, now: MonoNs) -> None:
+        """Tell the thinker how far ahead it is; one that cannot be paused is stopped at the bound on its text."""
+        if reply.think_job is None:
+            return
+        pace = speech.think_pace(now)
+        if moved(self._pace, pace):
+            self._pace = pace
+            self._outbox.add(Repace(role=Role.THINK, job=reply.think_job, pace=pace))
+        unbounded = self._traits.pausable or not self._traits.bounded
+        if not unbounded and speech.chars_waiting > self._pacing.text_chars_max:
+            self._outbox.add(Drop(role=Role.THINK, job=reply.think_job))
             reply.think_job = None
             self._finish = "text_bound"
             speech.finish_text(now)

@@ -47,7 +47,9 @@ class NodeSpec:
     cut_restarts_context: bool = False
     pausable: bool = False
     step_s: float = 0.01
-    """Typical time of one step, until it is measured."""
+    """Typical time of one step, until it is measured (engines: from one output of a job to its next)."""
+    steps_to_next: int = 1
+    """Steps until the next stage can begin: a thinker's tokens to a clause."""
 
 
 class BatchStage(Protocol):
@@ -94,6 +96,9 @@ class EngineStage(Protocol):
         """Stop generating, keep the state; only where `spec.pausable`."""
 
     def resume(self, job: JobId) -> None: ...
+
+    def reorder(self, jobs: Sequence[JobId]) -> None:
+        """Prefer the running jobs in this order, most urgent first, wherever the engine has a choice."""
 
     def release(self, session: str) -> None: ...
 

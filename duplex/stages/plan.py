@@ -1,130 +1,151 @@
-"""What a stage does next: a bounded queue ordered by urgency. Pure; the runners execute the plans.
+"""What a stage does next: (views of its work, now) → plan. Pure; the runners execute the plans, a simulator runs the same.
 
-A cut drops queued work of older epochs at once. HELD work is never taken, nor does it ride along in a batch.
+Work is ranked by a policy (`duplex.pacing.policy`); inside a class tenants share by weight. HELD work is never taken, nor
+does it ride along in a batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import heapq
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from duplex.pacing.urgency import Rank, Urgency, rank
-from duplex.payloads import Job, JobId, StageError, media_of
-from duplex.stages.contract import NodeSpec
-from duplex.units import MonoNs, Samples, ms_from_samples, ns_from_seconds, samples_from_ms
+from duplex.pacing.fairness import Shares
+from duplex.pacing.policy import Policy, Work, WorkState
+from duplex.pacing.urgency import FAR, Urgency
+from duplex.payloads import Job
+from duplex.units import MonoNs
 
-Ranker = Callable[[Job, MonoNs, int], Rank]
-"""(job, now, ns of one unit) → rank; a scheduling policy."""
+_Ranked = tuple[int, int, int, Work]
+"""Class, order in it, job id (so that ties are broken by age), the work."""
+_HELD = int(Urgency.HELD)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """One decision of a stage."""
+class BatchPlan:
+    """One decision of a batch stage."""
 
-    batch: tuple[Job, ...]
-    """To run now; empty when nothing is due."""
+    batch: tuple[Work, ...]
+    """To run now, most urgent first; empty when nothing is due."""
     wake_at: MonoNs | None
     """When held work becomes due, if nothing happens before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueueStats:
-    """A snapshot of a queue."""
+class EnginePlan:
+    """One decision of an engine stage, which has work running already."""
 
-    jobs: int
-    media_ms: int
-
-
-def listener_ranker(first_deadline_ns: int) -> Ranker:
-    """Return our policy: urgency in terms of the listener (see `duplex.pacing.urgency`)."""
-    return lambda job, now, unit_ns: rank(job.pace, now, unit_ns, first_deadline_ns)
-
-
-def fcfs_ranker() -> Ranker:
-    """Return first come, first served, as engines serve by themselves; for comparison."""
-    return lambda job, now, unit_ns: (Urgency.PACED, job.id)
+    start: tuple[Work, ...]
+    """Waiting work to submit."""
+    resume: tuple[Work, ...]
+    """Paused work that goes on."""
+    pause: tuple[Work, ...]
+    """Running work that makes room, or is far enough ahead."""
+    order: tuple[Work, ...]
+    """All that runs after this plan, most urgent first."""
+    wake_at: MonoNs | None
 
 
-class StageQueue:
-    """Work that waits for one stage.
+def plan_batch(
+    works: Iterable[Work], now: MonoNs, unit_ns: int, policy: Policy, room: int, batch_key: Callable[[Job], object],
+    shares: Shares,
+) -> BatchPlan:  # fmt: skip
+    """Choose a batch.
 
     Args:
-        spec: the stage's declaration.
-        ranker: the scheduling policy.
-        media_ms_max: bound on the media that waits; overflow rule: `reject`.
-        jobs_max: bound on jobs that carry no media (clauses, prompts); overflow rule: `reject`.
+        works: all that waits.
+        unit_ns: time until one step's result would reach the listener.
+        room: jobs in one step at most.
+        batch_key: only jobs of the most urgent one's key go together.
+        shares: of the tenants; charged for what is taken.
     """
+    due, wake_at = _ranked(works, now, unit_ns, policy)
+    if not due:
+        return BatchPlan(batch=(), wake_at=wake_at)
+    leader = _select(due, 1, shares)[0]
+    key = batch_key(leader.job)
+    if key is not None:
+        due = [ranked for ranked in due if batch_key(ranked[3].job) == key]
+    batch = _select(due, room, shares)
+    for work in batch:
+        shares.charge(work.job.address.tenant)
+    return BatchPlan(batch=tuple(batch), wake_at=wake_at)
 
-    def __init__(self, spec: NodeSpec, ranker: Ranker, media_ms_max: int, jobs_max: int = 4096) -> None:
-        self.spec = spec
-        self._ranker = ranker
-        self._media_max = samples_from_ms(media_ms_max)
-        self._jobs_max = jobs_max
-        self._jobs: dict[JobId, Job] = {}
-        self._media = 0
 
-    def put(self, job: Job) -> StageError | None:
-        """Queue a job, or say why not; a refused job changes nothing."""
-        if not isinstance(job.payload, self.spec.takes):
-            return StageError(kind="refused", reason=f"{self.spec.name} takes {self.spec.takes.__name__}")
-        media = media_of(job.payload)
-        if len(self._jobs) >= self._jobs_max or (self._jobs and self._media + media > self._media_max):
-            return StageError(kind="refused", reason=f"the queue of {self.spec.name} is full")
-        self._jobs[job.id] = job
-        self._media += media
-        return None
+def plan_engine(
+    works: Iterable[Work], now: MonoNs, unit_ns: int, policy: Policy, slots: int, pausable: bool, shares: Shares
+) -> EnginePlan:
+    """Choose what runs in an engine.
 
-    def plan(self, now: MonoNs, step_s: float, limit: int | None = None) -> Plan:
-        """Take the next batch out of the queue.
+    Running work keeps its slot against waiting work of its own class, so that nothing is swapped for nothing.
 
-        Args:
-            now: the present.
-            step_s: measured time of one step.
-            limit: jobs at most, if less than the stage's own bound.
-        """
-        if not self._jobs:
-            return Plan(batch=(), wake_at=None)
-        unit_ns = ns_from_seconds(step_s)
-        ranked = sorted((self._ranker(job, now, unit_ns), job.id, job) for job in self._jobs.values())
-        due = [job for (urgency, _), _, job in ranked if urgency is not Urgency.HELD]
-        held = [key for (urgency, key), _, _ in ranked if urgency is Urgency.HELD]
-        wake_at = MonoNs(min(held)) if held else None
-        if not due:
-            return Plan(batch=(), wake_at=wake_at)
-        room = self.spec.batch_max if limit is None else min(limit, self.spec.batch_max)
-        key = self.spec.batch_key(due[0])
-        batch = tuple([job for job in due if self.spec.batch_key(job) == key][:room])
-        for job in batch:
-            self._remove(job.id)
-        return Plan(batch=batch, wake_at=wake_at)
+    Args:
+        works: all that waits, runs or is paused.
+        unit_ns: time until what is generated next would reach the listener.
+        slots: jobs that may generate at once.
+        pausable: running work can be paused; else it runs to its end.
+        shares: of the tenants; charged for what is started.
+    """
+    works = list(works)
+    if not pausable:
+        running = [work for work in works if work.state is WorkState.RUNNING]
+        waiting, wake_at = _ranked((w for w in works if w.state is WorkState.WAITING), now, unit_ns, policy)
+        start = _select(waiting, max(0, slots - len(running)), shares)
+        chosen = [*running, *start]
+    else:
+        due, wake_at = _ranked(works, now, unit_ns, policy)
+        settled = [
+            (urgency, order if work.state is WorkState.RUNNING else order + FAR, job, work)
+            for urgency, order, job, work in due
+        ]
+        chosen = _select(settled, slots, shares)
+    kept = {id(work) for work in chosen}
+    start = [work for work in chosen if work.state is WorkState.WAITING]
+    for work in start:
+        shares.charge(work.job.address.tenant)
+    return EnginePlan(
+        start=tuple(start),
+        resume=tuple(work for work in chosen if work.state is WorkState.PAUSED),
+        pause=tuple(work for work in works if work.state is WorkState.RUNNING and id(work) not in kept),
+        order=tuple(chosen),
+        wake_at=wake_at,
+    )
 
-    def cut(self, session: str, lane: int, epoch: int) -> tuple[Job, ...]:
-        """Drop and return the lane's jobs that are older than `epoch`."""
-        return self._drop(
-            lambda job: job.address.session == session and job.address.lane == lane and job.address.epoch < epoch
-        )
 
-    def drop(self, job: JobId) -> bool:
-        """Drop one job; return whether it was there."""
-        return bool(self._drop(lambda queued: queued.id == job))
+def _ranked(
+    works: Iterable[Work], now: MonoNs, unit_ns: int, policy: Policy
+) -> tuple[list[_Ranked], MonoNs | None]:  # fmt: skip
+    """Return what is due with its rank, unsorted, and when the rest becomes so."""
+    due: list[_Ranked] = []
+    wake = FAR
+    rank = policy.rank
+    for work in works:
+        urgency, order = rank(work, now, unit_ns)
+        if urgency < _HELD:
+            due.append((urgency, order, work.job.id, work))
+        elif order < wake:
+            wake = order  # type: ignore[assignment]
+    return due, wake if wake < FAR else None
 
-    def release(self, session: str) -> tuple[Job, ...]:
-        """Drop and return everything of a session."""
-        return self._drop(lambda job: job.address.session == session)
 
-    def drain(self) -> tuple[Job, ...]:
-        """Drop and return everything."""
-        return self._drop(lambda job: True)
-
-    def stats(self) -> QueueStats:
-        """Return a snapshot."""
-        return QueueStats(jobs=len(self._jobs), media_ms=ms_from_samples(Samples(self._media)))
-
-    def _drop(self, stale: Callable[[Job], bool]) -> tuple[Job, ...]:
-        dropped = tuple(job for job in self._jobs.values() if stale(job))
-        for job in dropped:
-            self._remove(job.id)
-        return dropped
-
-    def _remove(self, job: JobId) -> None:
-        self._media -= media_of(self._jobs.pop(job).payload)
+def _select(due: list[_Ranked], room: int, shares: Shares) -> list[Work]:
+    """Take the most urgent; where several tenants have work of one class, by their shares."""
+    if room <= 0 or not due:
+        return []
+    first = due[0][3].job.address.tenant
+    if all(ranked[3].job.address.tenant == first for ranked in due):
+        return [ranked[3] for ranked in heapq.nsmallest(room, due)]
+    by_tenant: dict[str, list[_Ranked]] = {}
+    for ranked in sorted(due, reverse=True):
+        by_tenant.setdefault(ranked[3].job.address.tenant, []).append(ranked)
+    starts = {tenant: shares.start(tenant) for tenant in by_tenant}
+    taken: list[Work] = []
+    while by_tenant and len(taken) < room:
+        best = min(waiting[-1][0] for waiting in by_tenant.values())
+        rivals = [tenant for tenant, waiting in by_tenant.items() if waiting[-1][0] == best]
+        tenant = min(rivals, key=lambda name: (starts[name], by_tenant[name][-1]))
+        taken.append(by_tenant[tenant].pop()[3])
+        starts[tenant] += shares.cost(tenant)
+        if not by_tenant[tenant]:
+            del by_tenant[tenant]
+    return taken

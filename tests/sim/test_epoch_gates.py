@@ -14,7 +14,7 @@ from duplex_models.sim import SimOptions
 
 from duplex.payloads import Address, Audio, Clause, Job, JobId, LatentChunk, Latents, Pace, Prompt
 from duplex.stages.contract import Role
-from duplex.stages.run import Gate
+from duplex.stages.lanes import Gate
 from duplex.units import MonoNs
 from tests.sim.world import Server, Session
 
@@ -167,4 +167,4 @@ def test_queued_work_is_dropped_by_the_cut_and_never_computed() -> None:
     for _ in range(3):
         server.runners.submit(stale_job(server, session, Role.VOCODE))
     cut(server, session)
-    assert runner.stats().jobs == 0
+    assert runner.load().queued == 0

@@ -80,7 +80,7 @@ class Watch:
                 assert item.spoken.text.startswith(item.heard_text())
         server = self._session.server
         assert all(
-            runner.stats().media_ms <= server.settings.stages.queue_ms_max for runner in server.runners.runners.values()
+            runner.load().queued_ms <= server.settings.stages.queue_ms_max for runner in server.runners.runners.values()
         )
         assert self._session.actor.egress.waiting <= 48 * server.settings.pacing.generated_ms_max + 48_000
         for when, effect in self._session.effects:

@@ -5,8 +5,9 @@ import pytest
 from duplex_models.sim import SimOptions
 
 from duplex.config import ModelSettings, PacingSettings, Settings
+from duplex.pacing.policies import Fcfs
+from duplex.pacing.policy import Policy
 from duplex.stages.contract import Role
-from duplex.stages.plan import Ranker, fcfs_ranker
 from duplex.units import ns_from_ms, samples_from_ms
 from tests.sim.world import Server
 
@@ -82,10 +83,10 @@ def test_a_file_client_gets_all_at_once() -> None:
     assert session.client.of("response.done")[0]["response"]["status"] == "completed"
 
 
-def crowd(ranker: Ranker | None) -> tuple[float, float, list[float]]:
+def crowd(policy: Policy | None) -> tuple[float, float, list[float]]:
     """Ten talkers on one vocoder near saturation; return underruns, seconds of gaps and the times to first audio."""
-    server = Server(SimOptions(vad="level", script=(LONG,), vocode_s=0.03), ranker=ranker)
-    server.runners.runners[Role.VOCODE]._queue.spec = server.stage("vocode").spec = _one_at_a_time(server)
+    server = Server(SimOptions(vad="level", script=(LONG,), vocode_s=0.03), policy=policy)
+    server.runners.runners[Role.VOCODE].spec = _one_at_a_time(server)
     sessions = [server.connect() for _ in range(10)]
     for session in sessions:
         session.say(600)
@@ -106,7 +107,7 @@ def _one_at_a_time(server: Server):  # type: ignore[no-untyped-def]
 
 def test_urgency_order_does_not_underrun_where_first_come_first_served_does() -> None:
     ours, ours_s, ours_ttfas = crowd(None)
-    fcfs, fcfs_s, fcfs_ttfas = crowd(fcfs_ranker())
+    fcfs, fcfs_s, fcfs_ttfas = crowd(Fcfs())
     assert ours == 0 and ours_s == 0
     assert fcfs > 5 and fcfs_s > 0.5
     assert np.percentile(ours_ttfas, 90) < np.percentile(fcfs_ttfas, 90)

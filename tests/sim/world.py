@@ -19,13 +19,15 @@ from duplex_models.sim import SimOptions, make
 
 from duplex.actor.actor import ActorContext, SessionActor
 from duplex.config import Settings
+from duplex.pacing.policies import make_policy
+from duplex.pacing.policy import Policy
 from duplex.payloads import Job, Payload, StageError
 from duplex.protocol import TransportName, WireProfile, initial
 from duplex.session.effects import CutLane, Effect
 from duplex.stages.contract import ModelPack
 from duplex.stages.graph import build_graph
-from duplex.stages.plan import Ranker, listener_ranker
-from duplex.stages.run import Deliver, StageRunners
+from duplex.stages.run import StageRunners
+from duplex.stages.runner import Deliver, StageSpan
 from duplex.units import MonoNs, ns_from_ms, ns_from_seconds
 
 TICK_NS = ns_from_ms(20)
@@ -205,7 +207,7 @@ class Server:
 
     def __init__(
         self, options: SimOptions | None = None, settings: Settings | None = None, seed: int = 0,
-        ranker: Ranker | None = None,
+        policy: Policy | None = None,
     ) -> None:  # fmt: skip
         self.world = World(seed)
         self.settings = settings or Settings()
@@ -216,10 +218,12 @@ class Server:
         """Epoch of each session's lane after its last cut."""
         self.stale: list[str] = []
         """Stale outputs that passed an edge; must stay empty."""
-        first = ns_from_ms(self.settings.pacing.first_deadline_ms)
+        self.spans: list[StageSpan] = []
+        """Every job's way through its stage, as it ended."""
         self.runners = StageRunners(
-            build_graph(self.pack), self.world, ranker or listener_ranker(first), self._observe, self.settings.stages
-        )
+            build_graph(self.pack), self.world, policy or make_policy(self.settings.scheduling, self.settings.pacing),
+            self._observe, self.settings.stages, self.settings.scheduling.tenant_weights, self._spanned,
+        )  # fmt: skip
         for stage in self.pack.stages:
             if (cost := getattr(stage, "cost_s", 0.0)) > 0:
                 self.world.costs[stage.spec.name] = lambda cost=cost: cost  # type: ignore[misc]
@@ -245,6 +249,7 @@ class Server:
     def observe_nothing(self) -> None:
         """Keep no measures: for long runs."""
         self.measures = deque(maxlen=0)  # type: ignore[assignment]
+        self.spans = deque(maxlen=0)  # type: ignore[assignment]
 
     def stage(self, name: str) -> Any:
         return next(stage for stage in self.pack.stages if stage.spec.name == name)
@@ -262,6 +267,9 @@ class Server:
         assert self.total("duplex_invariant_violations_total") == 0
         for session in self.sessions:
             check_lifecycle(session.client.types(), session.client)
+
+    def _spanned(self, span: StageSpan) -> None:
+        self.spans.append(span)
 
     def _observe(self, measure: str, value: float, labels: dict[str, str]) -> None:
         self.measures.append((measure, value, labels))

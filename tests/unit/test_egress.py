@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from duplex.media.egress import EgressQueue
 from duplex.media.resample import StreamResampler
 from duplex.payloads import Address, Audio
-from duplex.stages.run import Lanes
+from duplex.stages.lanes import Lanes
 from duplex.timeline.ledger import Kind
 from duplex.units import Samples, convert
 

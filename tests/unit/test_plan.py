@@ -1,57 +1,237 @@
+from collections.abc import Iterable
+from typing import Any
+
 import pytest
 from duplex_models.sim import SimOptions, make
 from duplex_models.sim.stages import SimTalk, SimThink, loop_after
 from hypothesis import given
 from hypothesis import strategies as st
 
+from duplex.config import PacingSettings, SchedulingSettings
+from duplex.pacing.fairness import Shares
+from duplex.pacing.policies import ChunkDeadline, Fcfs, FcfsCapped, Listener, Oracle, RoundRobin, make_policy
+from duplex.pacing.policy import Policy, Work, WorkState
 from duplex.payloads import Address, Clause, Job, JobId, Pace, Utterance, VoiceWindow
 from duplex.session.clauses import ClauseSplitter
 from duplex.stages.contract import ModelPack, NodeSpec, PackError, Role
 from duplex.stages.graph import build_graph
-from duplex.stages.plan import StageQueue, fcfs_ranker, listener_ranker
+from duplex.stages.plan import BatchPlan, EnginePlan, plan_batch, plan_engine
+from duplex.stages.queue import StageQueue
 from duplex.units import MonoNs, Samples, Span, ns_from_ms
 
 pytestmark = pytest.mark.unit
 SPEC = NodeSpec(name="talk", role=Role.TALK, takes=Clause, gives=Clause, unit="clause", batch_max=3)
-FIRST = ns_from_ms(1000)
 
 
-def job(number: int, session: str = "s", lane: int = 0, epoch: int = 0, **pace: int) -> Job:
+def job(number: int, session: str = "s", lane: int = 0, epoch: int = 0, tenant: str = "default", **pace: Any) -> Job:
     return Job(
-        id=JobId(number), stage=Role.TALK, address=Address(session=session, lane=lane, epoch=epoch, reply="r"),
-        payload=Clause(index=0, text="hello", voice="v"), pace=Pace(since=MonoNs(pace.get("since", 0)), **{
-            key: MonoNs(value) for key, value in pace.items() if key != "since"}),
+        id=JobId(number), stage=Role.TALK, address=Address(session=session, lane=lane, epoch=epoch, reply="r", tenant=tenant),
+        payload=Clause(index=0, text="hello", voice="v"), pace=Pace(**({"since": MonoNs(0)} | pace)),
     )  # fmt: skip
 
 
-def queue(batch_max: int = 3) -> StageQueue:
-    spec = NodeSpec(name="talk", role=Role.TALK, takes=Clause, gives=Clause, unit="clause", batch_max=batch_max)
-    return StageQueue(spec, listener_ranker(FIRST), media_ms_max=1000)
+LISTENER = Listener(1000)
+
+
+def work(number: int, tenant: str = "default", state: WorkState = WorkState.WAITING, **pace: Any) -> Work:
+    made = job(number, tenant=tenant, **pace)
+    return Work(job=made, pace=made.pace, arrived=MonoNs(number), state=state)
+
+
+def batch(works: list[Work], now_ms: int = 0, policy: Policy = LISTENER, room: int = 3) -> BatchPlan:
+    return plan_batch(works, MonoNs(ns_from_ms(now_ms)), ns_from_ms(10), policy, room, lambda job: None, Shares({}))
+
+
+def engine(
+    works: list[Work], slots: int, now_ms: int = 0, pausable: bool = True, policy: Policy = LISTENER
+) -> EnginePlan:
+    return plan_engine(works, MonoNs(ns_from_ms(now_ms)), ns_from_ms(10), policy, slots, pausable, Shares({}))
+
+
+def ids(works: Iterable[Work]) -> list[int]:
+    return [work.job.id for work in works]
+
+
+def ms(value: int) -> MonoNs:
+    return MonoNs(ns_from_ms(value))
+
+
+# Batches. -------------------------------------------------------------------------------------------------------------
 
 
 def test_a_held_job_does_not_ride_along_and_tells_when_to_wake() -> None:
-    q = queue()
-    q.put(job(1, dry_at=ns_from_ms(900), hold_until=ns_from_ms(400)))
-    q.put(job(2))
-    plan = q.plan(MonoNs(0), step_s=0.01)
-    assert [j.id for j in plan.batch] == [2]
-    plan = q.plan(MonoNs(0), step_s=0.01)
-    assert (plan.batch, plan.wake_at) == ((), ns_from_ms(400))
-    assert [j.id for j in q.plan(MonoNs(ns_from_ms(400)), step_s=0.01).batch] == [1]
+    held, first = work(1, dry_at=ms(900), hold_until=ms(400)), work(2)
+    plan = batch([held, first])
+    assert ids(plan.batch) == [2]
+    plan = batch([held])
+    assert (plan.batch, plan.wake_at) == ((), ms(400))
+    assert ids(batch([held], now_ms=400).batch) == [1]
+
+
+def test_what_has_no_credit_waits_without_a_time() -> None:
+    plan = batch([work(1, blocked=True)])
+    assert (plan.batch, plan.wake_at) == ((), None)
+
+
+def test_only_jobs_of_the_most_urgent_ones_key_go_together() -> None:
+    works = [work(1, session="a"), work(2, session="b"), work(3, session="a")]
+    plan = plan_batch(works, MonoNs(0), 0, LISTENER, 3, lambda job: job.address.session, Shares({}))
+    assert ids(plan.batch) == [1, 3]
+
+
+@given(st.lists(st.tuples(st.integers(0, 2000), st.one_of(st.none(), st.integers(0, 2000))), min_size=1, max_size=40))
+def test_every_job_comes_out_once_and_urgent_ones_first(paces: list[tuple[int, int | None]]) -> None:
+    waiting = [
+        work(number, since=ms(since), **({} if dry is None else {"dry_at": ms(dry)}))
+        for number, (since, dry) in enumerate(paces)
+    ]
+    out: list[Work] = []
+    left = list(waiting)
+    while left:
+        (chosen,) = batch(left, now_ms=2000, room=1).batch
+        left.remove(chosen)
+        out.append(chosen)
+    ranks = [LISTENER.rank(w, ms(2000), ns_from_ms(10)) for w in out]
+    assert ranks == sorted(ranks)
+
+
+def test_first_audio_is_promoted_at_its_deadline() -> None:
+    starving, dry = work(1, since=ms(0)), work(2, dry_at=ms(1008))
+    assert ids(batch([starving, dry], now_ms=900, room=1).batch) == [1]  # the other one still has time
+    assert ids(batch([starving, dry], now_ms=1000, room=1).batch) == [1]  # both critical: less time left goes first
+    early = work(3, since=ms(600))
+    assert ids(batch([early, dry], now_ms=1000, room=1).batch) == [2]
+
+
+# Engines. -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_waiting_first_reply_takes_the_slot_of_one_that_is_ahead() -> None:
+    ahead = work(1, state=WorkState.RUNNING, dry_at=ms(5000))
+    plan = engine([ahead, work(2)], slots=1)
+    assert (ids(plan.pause), ids(plan.start), ids(plan.order)) == ([1], [2], [2])
+
+
+def test_one_of_the_same_class_does_not_take_a_running_ones_slot() -> None:
+    running = work(1, state=WorkState.RUNNING, dry_at=ms(5000))
+    plan = engine([running, work(2, dry_at=ms(4000))], slots=1)
+    assert (plan.pause, plan.start, ids(plan.order)) == ((), (), [1])
+
+
+def test_a_running_job_at_its_target_is_paused_and_resumed_when_it_is_due() -> None:
+    ahead = work(1, state=WorkState.RUNNING, dry_at=ms(900), hold_until=ms(400))
+    plan = engine([ahead], slots=4)
+    assert (ids(plan.pause), plan.wake_at) == ([1], ms(400))
+    ahead.state = WorkState.PAUSED
+    assert ids(engine([ahead], slots=4, now_ms=400).resume) == [1]
+
+
+def test_an_engine_that_cannot_pause_runs_what_it_has_begun() -> None:
+    held = work(1, state=WorkState.RUNNING, dry_at=ms(900), hold_until=ms(400))
+    plan = engine([held, work(2)], slots=1, pausable=False)
+    assert (plan.pause, plan.start, ids(plan.order)) == ((), (), [1])
+    assert ids(engine([held, work(2)], slots=2, pausable=False).start) == [2]
+
+
+def test_paused_work_takes_no_slot() -> None:
+    paused = [work(n, state=WorkState.PAUSED, blocked=True) for n in range(4)]
+    assert ids(engine([*paused, work(9)], slots=1).start) == [9]
+
+
+# Policies. ------------------------------------------------------------------------------------------------------------
+
+
+def test_fcfs_takes_the_order_of_arrival_and_holds_nothing() -> None:
+    assert ids(batch([work(1, dry_at=ms(9000), hold_until=ms(8000)), work(2)], policy=Fcfs(), room=1).batch) == [1]
+
+
+def test_fcfs_capped_takes_the_order_of_arrival_of_what_is_not_ahead() -> None:
+    works = [work(1, dry_at=ms(9000), hold_until=ms(8000)), work(2, dry_at=ms(100)), work(3)]
+    assert ids(batch(works, policy=FcfsCapped()).batch) == [2, 3]
+
+
+def test_round_robin_serves_whom_it_served_longest_ago() -> None:
+    works = [work(1), work(2), work(3)]
+    for w, served in zip(works, (9, 0, 4), strict=True):
+        w.served = served
+    assert ids(batch(works, policy=RoundRobin(), room=2).batch) == [2, 3]
+
+
+def test_chunk_deadline_presses_within_a_second_of_the_newest_chunk() -> None:
+    policy = ChunkDeadline(1000)
+    far = work(1, dry_at=ms(9000), newest_starts=ms(2500))
+    near = work(2, dry_at=ms(9000), newest_starts=ms(1900))
+    assert ids(batch([far, near, work(3)], now_ms=1000, policy=policy).batch) == [2, 3, 1]
+
+
+def test_the_oracle_makes_nothing_that_will_not_be_heard() -> None:
+    oracle = Oracle(1000, lambda address: ms(500))
+    works = [work(1, dry_at=ms(400)), work(2, dry_at=ms(600)), work(3)]
+    assert ids(batch(works, policy=oracle).batch) == [3, 1]
+    with pytest.raises(ValueError, match="simulator only"):
+        make_policy(SchedulingSettings(policy="oracle"), PacingSettings())
+
+
+@pytest.mark.parametrize("name", ["fcfs", "fcfs_capped", "round_robin", "chunk_deadline", "listener"])
+def test_a_policy_is_chosen_by_its_name(name: Any) -> None:
+    assert make_policy(SchedulingSettings(policy=name), PacingSettings()).name == name
+
+
+# Tenants. -------------------------------------------------------------------------------------------------------------
+
+
+def served(weights: dict[str, float], waiting: dict[str, int], services: int) -> list[str]:
+    shares, number = Shares(weights), 0
+    works: list[Work] = []
+    for tenant, count in waiting.items():
+        for _ in range(count):
+            number += 1
+            works.append(work(number, tenant=tenant))
+    order: list[str] = []
+    for _ in range(services):
+        (chosen,) = plan_batch(works, MonoNs(0), 0, LISTENER, 1, lambda job: None, shares).batch
+        works.remove(chosen)
+        order.append(chosen.job.address.tenant)
+    return order
+
+
+def test_tenants_share_a_class_by_weight() -> None:
+    order = served({"gold": 3.0}, {"gold": 60, "plain": 60}, services=40)
+    assert order.count("gold") == 30
+
+
+def test_a_tenant_alone_gets_everything_and_no_bonus_for_having_been_idle() -> None:
+    assert served({}, {"a": 5}, services=5) == ["a"] * 5
+    shares = Shares({})
+    for _ in range(50):
+        shares.charge("a")
+    assert shares.start("b") == shares.start("a") - 1  # it begins now, not fifty services ago
+
+
+def test_shares_count_inside_a_class_only() -> None:
+    shares = Shares({})
+    for _ in range(50):
+        shares.charge("busy")
+    works = [work(1, tenant="busy", dry_at=ms(5)), work(2, tenant="idle", dry_at=ms(5000))]
+    plan = plan_batch(works, MonoNs(0), ns_from_ms(10), LISTENER, 1, lambda job: None, shares)
+    assert ids(plan.batch) == [1]
+
+
+# Queues. --------------------------------------------------------------------------------------------------------------
 
 
 def test_a_cut_drops_older_epochs_of_its_lane_only() -> None:
-    q = queue()
+    q = StageQueue(SPEC, media_ms_max=1000)
     for number, (lane, epoch) in enumerate([(0, 0), (0, 1), (1, 0)]):
-        q.put(job(number, lane=lane, epoch=epoch))
-    q.put(job(9, session="other"))
-    assert [j.id for j in q.cut("s", lane=0, epoch=1)] == [0]
+        q.put(job(number, lane=lane, epoch=epoch), MonoNs(0))
+    q.put(job(9, session="other"), MonoNs(0))
+    assert ids(q.cut("s", lane=0, epoch=1)) == [0]
     assert q.stats().jobs == 3
 
 
 def test_a_full_queue_refuses_and_keeps_what_it_has() -> None:
     spec = NodeSpec(name="vad", role=Role.VAD, takes=VoiceWindow, gives=VoiceWindow, unit="w")
-    q = StageQueue(spec, listener_ranker(FIRST), media_ms_max=64)
+    q = StageQueue(spec, media_ms_max=64)
 
     def window(number: int) -> Job:
         span = Span(Samples(number * 1536), Samples((number + 1) * 1536))
@@ -64,9 +244,9 @@ def test_a_full_queue_refuses_and_keeps_what_it_has() -> None:
             pace=Pace(since=MonoNs(0)),
         )
 
-    assert q.put(window(1)) is None
-    assert q.put(window(2)) is None
-    refused = q.put(window(3))
+    assert q.put(window(1), MonoNs(0)) is None
+    assert q.put(window(2), MonoNs(0)) is None
+    refused = q.put(window(3), MonoNs(0))
     assert refused is not None and refused.kind == "refused"
     assert (q.stats().jobs, q.stats().media_ms) == (2, 64)
 
@@ -76,31 +256,21 @@ def test_a_queue_takes_only_what_its_stage_takes() -> None:
         id=JobId(1), stage=Role.TALK, address=Address(session="s", lane=0, epoch=0),
         payload=Utterance(span=Span(Samples(0), Samples(1)), pcm=None), pace=Pace(since=MonoNs(0)),  # type: ignore[arg-type]
     )  # fmt: skip
-    refused = queue().put(wrong)
+    refused = StageQueue(SPEC, media_ms_max=1000).put(wrong, MonoNs(0))
     assert refused is not None and "takes Clause" in refused.reason
 
 
-@given(st.lists(st.tuples(st.integers(0, 2000), st.one_of(st.none(), st.integers(0, 2000))), min_size=1, max_size=40))
-def test_every_job_comes_out_once_and_urgent_ones_first(paces: list[tuple[int, int | None]]) -> None:
-    q = queue(batch_max=1)
-    for number, (since, dry) in enumerate(paces):
-        pace = {"since": ns_from_ms(since)} | ({} if dry is None else {"dry_at": ns_from_ms(dry)})
-        q.put(job(number, **pace))
-    ranker = listener_ranker(FIRST)
-    now = MonoNs(ns_from_ms(2000))
-    out = []
-    while (plan := q.plan(now, step_s=0.01)).batch:
-        out.append(plan.batch[0])
-    assert sorted(j.id for j in out) == list(range(len(paces)))
-    ranks = [ranker(j, now, ns_from_ms(10)) for j in out]
-    assert ranks == sorted(ranks)
+def test_a_session_that_was_served_comes_later_in_the_round() -> None:
+    q = StageQueue(SPEC, media_ms_max=1000)
+    for number in (1, 2):
+        q.put(job(number, session=f"s{number}"), MonoNs(0))
+    first = next(iter(q.works))
+    q.take(first)
+    q.put(job(3, session="s1"), MonoNs(0))
+    assert [work.served for work in q.works] == [0, 1]
 
 
-def test_fcfs_takes_the_order_of_arrival() -> None:
-    q = StageQueue(SPEC, fcfs_ranker(), media_ms_max=1000)
-    q.put(job(2))
-    q.put(job(1, dry_at=ns_from_ms(9000), hold_until=ns_from_ms(8000)))
-    assert [j.id for j in q.plan(MonoNs(0), step_s=0.01).batch] == [1, 2]
+# Graphs and clauses. --------------------------------------------------------------------------------------------------
 
 
 def test_graphs_are_checked_when_they_are_built() -> None:

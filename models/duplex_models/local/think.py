@@ -11,6 +11,7 @@ conversation is pinned to a slot whose cache holds its prefix, so a turn reads o
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -72,6 +73,7 @@ class Think:
             cut_ms=25,
             pausable=True,
             step_s=0.02,
+            steps_to_next=6,
         )
         self._options = options
         self._sampling = Sampling(temperature=options.temperature, loop_penalty=_LOOP_PENALTY)
@@ -79,7 +81,7 @@ class Think:
         self._threads: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
         self._slots = SlotTable(options.sessions)
-        self._runs: dict[JobId, _Run] = {}  # in order of submission
+        self._runs: dict[JobId, _Run] = {}  # in the order in which they get slots
 
     def load(self, progress: Progress) -> None:
         """Load the model and read the default system prompt into every slot.
@@ -145,6 +147,12 @@ class Think:
             if job in self._runs:
                 self._runs[job].held = False
                 self._dispatch()
+
+    def reorder(self, jobs: Sequence[JobId]) -> None:
+        """Give the next free slots in this order; slots in use decode as one batch, where nothing can be preferred."""
+        with self._lock:
+            listed = {job: self._runs[job] for job in jobs if job in self._runs}
+            self._runs = listed | {job: run for job, run in self._runs.items() if job not in listed}
 
     def release(self, session: str) -> None:
         """End the session's jobs and unpin its slots."""

@@ -172,6 +172,8 @@ class SimThink:
             unit="word",
             batch_max=parallel,
             pausable=pausable,
+            step_s=token_s,
+            steps_to_next=4,
         )
         self.prompts: deque[Prompt] = deque(maxlen=_SHOWN_MAX)
         """What it was asked, newest last."""
@@ -221,6 +223,9 @@ class SimThink:
             thought.paused = False
             if thought.cancel is None:
                 thought.cancel = self._after(self._token_s, lambda: self._next(thought))
+
+    def reorder(self, jobs: Sequence[JobId]) -> None:
+        """It has no choice: every reply is thought at its own pace."""
 
     def release(self, session: str) -> None:
         """Forget a session."""

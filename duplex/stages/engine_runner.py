@@ -1,0 +1,168 @@
+"""Runs an engine stage: submits, pauses, resumes and reorders by plan, aborts what was cut.
+
+waiting ──start──► running ⇄ paused        a job that makes no progress while it runs fails after its timeout
+                      └──► last output, error, or abort
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from duplex.pacing.policy import Work, WorkState
+from duplex.payloads import Audio, Job, JobId, Latents, Pace, Payload, StageError, TextDelta
+from duplex.stages.contract import EngineStage
+from duplex.stages.plan import plan_engine
+from duplex.stages.runner import Outcome, RunnerContext, StageRunner
+from duplex.units import MonoNs, seconds_from_ns
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Run:
+    work: Work
+    began: MonoNs
+    batch: int
+    last_output: MonoNs
+    cancel_watchdog: Callable[[], None] | None = None
+
+
+class EngineRunner(StageRunner):
+    """One engine stage."""
+
+    def __init__(self, stage: EngineStage, context: RunnerContext) -> None:
+        super().__init__(stage.spec, context)
+        self._stage = stage
+        self._runs: dict[JobId, _Run] = {}
+        self._order: tuple[JobId, ...] = ()
+        self._planning = False
+
+    def cut(self, session: str, lane: int, epoch: int) -> None:
+        """Drop what is queued and abort what runs of older epochs."""
+        self._forget(self._queue.cut(session, lane, epoch))
+        self._abort(
+            lambda job: job.address.session == session and job.address.lane == lane and job.address.epoch < epoch
+        )
+
+    def drop(self, job: JobId) -> None:
+        """Drop or abort one job."""
+        self._forget(self._queue.drop(job))
+        self._abort(lambda running: running.id == job)
+
+    def repace(self, job: JobId, pace: Pace) -> None:
+        """Renew the pace of a job that waits, runs or is paused."""
+        run = self._runs.get(job)
+        if run is not None:
+            run.work.pace = pace
+        elif not self._queue.repace(job, pace):
+            return
+        self.kick()
+
+    def release(self, session: str) -> None:
+        """Forget a session, here and in the stage."""
+        self._forget(self._queue.release(session))
+        self._abort(lambda job: job.address.session == session)
+        self._stage.release(session)
+
+    @property
+    def idle(self) -> bool:
+        """Nothing queued, nothing running."""
+        return not self._runs and self._queue.stats().jobs == 0
+
+    def kick(self) -> None:
+        """Bring the engine to what the plan says."""
+        if self._planning:
+            return
+        now = self._executor.now()
+        works = [*(run.work for run in self._runs.values()), *self._queue.works]
+        spec = self.spec
+        plan = plan_engine(works, now, self._unit_ns, self._policy, spec.batch_max, spec.pausable, self._shares)
+        self._wake(plan.wake_at)
+        self._planning = True  # an engine may answer at once
+        try:
+            for work in plan.pause:
+                work.state = WorkState.PAUSED
+                self._disarm(self._runs[work.job.id])
+                self._stage.pause(work.job.id)
+            for work in plan.resume:
+                work.state = WorkState.RUNNING
+                run = self._runs[work.job.id]
+                run.last_output = now
+                self._arm(run)
+                self._stage.resume(work.job.id)
+            for work in plan.start:
+                self._start(work, now, len(plan.order))
+        finally:
+            self._planning = False
+        order = tuple(work.job.id for work in plan.order)
+        if order != self._order:
+            self._order = order
+            self._stage.reorder(order)
+        self._busy.set(len(order), now)
+
+    def _start(self, work: Work, now: MonoNs, batch: int) -> None:
+        self._queue.take(work)
+        self._began(work, now)
+        run = self._runs[work.job.id] = _Run(work=work, began=now, batch=batch, last_output=now)
+        self._arm(run)
+        self._stage.submit(work.job, lambda out: self._executor.post(lambda: self._emitted(run, out)))
+
+    def _emitted(self, run: _Run, out: Payload | StageError) -> None:
+        job = run.work.job
+        last = _is_last(out)
+        if self._runs.get(job.id) is run:
+            now = self._executor.now()
+            if run.work.state is WorkState.RUNNING:
+                self._stepped(seconds_from_ns(MonoNs(now - run.last_output)))
+                run.last_output = now
+            if last:
+                self._computed(run.began)
+                stale = not self.result_gate.alive(job.address)
+                self._finish(run, "stale" if stale else "failed" if isinstance(out, StageError) else "done")
+            elif run.work.state is WorkState.RUNNING:
+                self._arm(run)
+        if self.result_gate.admits(job.address):
+            self._deliver(job, out)
+        if last:
+            self.kick()
+
+    def _finish(self, run: _Run, outcome: Outcome) -> None:
+        self._disarm(run)
+        del self._runs[run.work.job.id]
+        self._ended(run.work, run.began, outcome, run.batch)
+
+    def _abort(self, which: Callable[[Job], bool]) -> None:
+        for run in [run for run in self._runs.values() if which(run.work.job)]:
+            self._finish(run, "dropped")
+            self._stage.abort(run.work.job.id)
+        self.kick()
+
+    def _arm(self, run: _Run) -> None:
+        self._disarm(run)
+        when = MonoNs(self._executor.now() + self._timeout_ns)
+        run.cancel_watchdog = self._executor.call_at(when, lambda: self._job_hung(run))
+
+    def _disarm(self, run: _Run) -> None:
+        if run.cancel_watchdog is not None:
+            run.cancel_watchdog()
+            run.cancel_watchdog = None
+
+    def _job_hung(self, run: _Run) -> None:
+        job = run.work.job
+        if self._runs.get(job.id) is not run:
+            return
+        self._finish(run, "failed")
+        self._stage.abort(job.id)
+        if self.result_gate.admits(job.address):
+            self._deliver(job, StageError(kind="timeout", reason=f"{self.spec.name} made no progress"))
+        self.kick()
+
+
+def _is_last(out: Payload | StageError) -> bool:
+    """Return whether an engine's output ends its job: text, frames and audio come in pieces."""
+    match out:
+        case TextDelta(finish=finish):
+            return finish is not None
+        case Audio(last=last) | Latents(last=last):
+            return last
+        case _:
+            return True

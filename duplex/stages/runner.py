@@ -1,0 +1,251 @@
+"""What both kinds of runner have in common: a queue behind a gate, a wake-up, and the account of what was done.
+
+A runner knows its stage, its queue and the lanes' epochs; an `Executor` knows threads and clocks, so that the very same
+runners serve on threads and on simulated time. Two checks of the epoch stand here, one on each side of the compute:
+
+    submit ──[gate: queue]──► StageQueue ──plan──► step or engine ──[gate: result]──► deliver(job, payload)
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from duplex.pacing.fairness import Shares
+from duplex.pacing.policy import Policy, Work
+from duplex.payloads import SCHEMA_VERSION, Address, Job, JobId, Pace, Payload, Role, StageError
+from duplex.stages.contract import NodeSpec
+from duplex.stages.lanes import Gate, Lanes
+from duplex.stages.queue import StageQueue
+from duplex.units import MonoNs, ns_from_seconds, seconds_from_ns
+
+Deliver = Callable[[Job, Payload | StageError], None]
+"""Hands an output to the session that submitted the job."""
+Observe = Callable[[str, float, dict[str, str]], None]
+"""Takes a measure: name, value in base units, labels."""
+Outcome = Literal["done", "failed", "stale", "dropped"]
+"""How a job left its stage: with its result, with an error, with a result of an older epoch, or taken back."""
+_STEP_SMOOTHING = 0.2
+"""Weight of the newest step in the measured time of a step."""
+
+
+class Executor(Protocol):
+    """Where a stage's compute happens, and what time it is."""
+
+    def now(self) -> MonoNs: ...
+
+    def run(self, stage: str, step: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        """Run `step` on the stage's thread; later call `done` on the loop's with its result or its exception."""
+
+    def post(self, call: Callable[[], None]) -> None:
+        """Run `call` on the loop's thread soon; callable from any thread."""
+
+    def call_at(self, when: MonoNs, call: Callable[[], None]) -> Callable[[], None]:
+        """Run `call` on the loop's thread at `when`; return what cancels it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageSpan:
+    """One job's way through one stage, told once, when it ends in any way."""
+
+    stage: str
+    role: Role
+    job: JobId
+    address: Address
+    queued_at: MonoNs
+    began_at: MonoNs | None
+    """When its compute began; None: it never did."""
+    ended_at: MonoNs
+    outcome: Outcome
+    batch: int
+    """Jobs in its step, or running at once in the engine when it began."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageLoad:
+    """How busy a stage is; the counts grow over the process's life."""
+
+    name: str
+    role: Role
+    device: str
+    slots: int
+    """Jobs in one step, or running at once."""
+    bytes_per_session: int
+    queued: int
+    queued_ms: int
+    running: int
+    busy_s: float
+    """Time in which it computed anything."""
+    slot_busy_s: float
+    """The same, summed over the jobs in it."""
+    steps: int
+    jobs_done: int
+    step_s: float
+    """Measured time of one step (engines: from one output of a job to its next)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunnerContext:
+    """What all runners of a process share."""
+
+    lanes: Lanes
+    executor: Executor
+    deliver: Deliver
+    observe: Observe
+    policy: Policy
+    weights: Mapping[str, float]
+    """Of tenants."""
+    queue_ms_max: int
+    step_timeout_s: float
+    on_span: Callable[[StageSpan], None]
+
+
+class Busy:
+    """Adds up how long a stage computes, and how many jobs at once."""
+
+    def __init__(self) -> None:
+        self._since = MonoNs(0)
+        self.running = 0
+        self._busy = 0
+        self._slots = 0
+
+    def set(self, running: int, now: MonoNs) -> None:
+        """From now on so many jobs compute."""
+        if self.running:
+            self._busy += now - self._since
+            self._slots += self.running * (now - self._since)
+        self._since = now
+        self.running = running
+
+    def totals(self, now: MonoNs) -> tuple[float, float]:
+        """Return seconds in which anything computed, and job-seconds."""
+        self.set(self.running, now)
+        return seconds_from_ns(MonoNs(self._busy)), seconds_from_ns(MonoNs(self._slots))
+
+
+class StageRunner(ABC):
+    """A stage's queue behind its gate; the two kinds of runner differ in how they plan and compute."""
+
+    def __init__(self, spec: NodeSpec, context: RunnerContext) -> None:
+        self.spec = spec
+        self.queue_gate = Gate(f"{spec.name}.queue", context.lanes)
+        self.result_gate = Gate(f"{spec.name}.result", context.lanes)
+        self.later: tuple[StageRunner, ...] = ()
+        """The stages that its output still has to pass."""
+        self.step_s = spec.step_s
+        """Measured time of one step."""
+        self._queue = StageQueue(spec, context.queue_ms_max)
+        self._shares = Shares(context.weights)
+        self._policy = context.policy
+        self._executor = context.executor
+        self._deliver = context.deliver
+        self._observe = context.observe
+        self._on_span = context.on_span
+        self._timeout_ns = ns_from_seconds(context.step_timeout_s)
+        self._busy = Busy()
+        self._steps = 0
+        self._jobs_done = 0
+        self._cancel_wake: Callable[[], None] | None = None
+        self._hung = False
+        """A step has run out of time and not returned yet: nothing is taken on meanwhile."""
+
+    def submit(self, job: Job) -> None:
+        """Queue a job; a refusal comes back as its output, stale work vanishes."""
+        now = self._executor.now()
+        refusal: StageError | None = None
+        if job.schema != SCHEMA_VERSION:
+            refusal = StageError(kind="refused", reason=f"schema version {job.schema}, expected {SCHEMA_VERSION}")
+        elif not self.queue_gate.admits(job.address):
+            return
+        elif self._hung:
+            refusal = StageError(kind="unavailable", reason=f"{self.spec.name} makes no progress")
+        else:
+            refusal = self._queue.put(job, now)
+        if refusal is not None:
+            self._executor.post(lambda: self._deliver(job, refusal))
+            return
+        self.kick()
+
+    def load(self) -> StageLoad:
+        """Return how busy the stage is."""
+        queued = self._queue.stats()
+        busy_s, slot_busy_s = self._busy.totals(self._executor.now())
+        return StageLoad(
+            name=self.spec.name, role=self.spec.role, device=self.spec.device, slots=self.spec.batch_max,
+            bytes_per_session=self.spec.bytes_per_session, queued=queued.jobs, queued_ms=queued.media_ms,
+            running=self._busy.running, busy_s=busy_s, slot_busy_s=slot_busy_s, steps=self._steps,
+            jobs_done=self._jobs_done, step_s=self.step_s,
+        )  # fmt: skip
+
+    @abstractmethod
+    def kick(self) -> None:
+        """Plan again: something has changed."""
+
+    @abstractmethod
+    def cut(self, session: str, lane: int, epoch: int) -> None:
+        """Drop what is of older epochs."""
+
+    @abstractmethod
+    def drop(self, job: JobId) -> None:
+        """Take one job back."""
+
+    @abstractmethod
+    def repace(self, job: JobId, pace: Pace) -> None:
+        """Renew a job's pace, if it is still here."""
+
+    @abstractmethod
+    def release(self, session: str) -> None:
+        """Forget a session, here and in the stage."""
+
+    @property
+    @abstractmethod
+    def idle(self) -> bool:
+        """Nothing queued, nothing running."""
+
+    @property
+    def _unit_ns(self) -> int:
+        """Time until one unit of this stage reaches the listener, by the measured steps from here on."""
+        own = self.step_s * self.spec.steps_to_next
+        return ns_from_seconds(own + sum(runner.step_s for runner in self.later))
+
+    def _wake(self, when: MonoNs | None) -> None:
+        """Plan again at `when`; one wake-up at a time."""
+        if self._cancel_wake is not None:
+            self._cancel_wake()
+            self._cancel_wake = None
+        if when is not None:
+            self._cancel_wake = self._executor.call_at(when, self._woken)
+
+    def _woken(self) -> None:
+        self._cancel_wake = None
+        self.kick()
+
+    def _began(self, work: Work, now: MonoNs) -> None:
+        waited = seconds_from_ns(MonoNs(now - work.arrived))
+        self._observe("duplex_stage_queue_seconds", waited, {"stage": self.spec.name})
+
+    def _computed(self, began: MonoNs) -> None:
+        seconds = seconds_from_ns(MonoNs(self._executor.now() - began))
+        self._observe("duplex_stage_compute_seconds", seconds, {"stage": self.spec.name})
+
+    def _stepped(self, seconds: float) -> None:
+        self._steps += 1
+        self.step_s += _STEP_SMOOTHING * (seconds - self.step_s)
+
+    def _ended(self, work: Work, began_at: MonoNs | None, outcome: Outcome, batch: int = 0) -> None:
+        """A job has left the stage."""
+        if outcome == "done":
+            self._jobs_done += 1
+        job = work.job
+        self._on_span(
+            StageSpan(
+                stage=self.spec.name, role=self.spec.role, job=job.id, address=job.address, queued_at=work.arrived,
+                began_at=began_at, ended_at=self._executor.now(), outcome=outcome, batch=batch,
+            )
+        )  # fmt: skip
+
+    def _forget(self, works: Iterable[Work]) -> None:
+        for work in works:
+            self._ended(work, None, "dropped")
