@@ -31,7 +31,7 @@ class ServerSettings(_Section):
     port: int = Field(8080, ge=0, le=65535)
     """TCP port of HTTP and WebSocket; 0 takes a free one."""
     sessions_max: int | None = Field(None, ge=1)
-    """Live sessions admitted at once; unset takes the model pack's own default."""
+    """Live sessions admitted at once, whatever is measured; unset takes what the stages can carry (`[admission]`)."""
     sdp_bytes_max: int = Field(64 * 1024, ge=1024)
     """Largest SDP offer in bytes; a larger one answers 413."""
     candidates_max: int = Field(64, ge=1)
@@ -54,8 +54,8 @@ class ServerSettings(_Section):
     """Audio of a WebSocket client that waits to be analysed; over it the socket is not read until it is less."""
     close_timeout_s: float = Field(2.0, gt=0, le=30)
     """Time that a closing WebSocket has to take its last events; then the connection is cut."""
-    drain_timeout_s: float = Field(5.0, ge=0, le=600)
-    """Time that a stopping server gives its sessions to end by themselves."""
+    drain_timeout_s: float = Field(30.0, ge=0, le=3600)
+    """Time that a stopping server gives its sessions to end by themselves; a second signal ends them at once."""
     page_dir: Path | None = None
     """Folder of the built page; unset takes `web_client/dist` beside the package."""
     tenant_header: str | None = Field(None, min_length=1)
@@ -246,6 +246,40 @@ class TelemetrySettings(_Section):
     """Spans that wait to be sent; at the bound new ones are dropped."""
 
 
+class AdmissionSettings(_Section):
+    """When one more session is taken, and what is shed before anyone is refused."""
+
+    load_target: float = Field(0.85, gt=0, le=1)
+    """Share of a stage, a device or the event loop that sessions may be expected to take; one more is refused past it."""
+    sessions_prior: int | None = Field(None, ge=1)
+    """Sessions believed possible until the stages are measured; unset takes the model pack's own number."""
+    sample_s: float = Field(1.0, gt=0, le=10)
+    """Time between two looks at the stages."""
+    window_s: float = Field(30.0, gt=0, le=3600)
+    """Half of what is known of a session's cost is from the last this many seconds (longer with few sessions)."""
+    settle_s: float = Field(10.0, gt=0, le=600)
+    """Sessions younger than this teach nothing; also the time in which, after an overload, one more is taken again."""
+    reach: float = Field(1.5, ge=1, le=10)
+    """Beyond the number believed at first, the sessions that have settled may grow by this factor at a time."""
+    memory_bytes_max: int = Field(0, ge=0)
+    """Bound on the bytes that the stages declare per session, over all sessions; 0: no bound."""
+    slo_ttfas_s: float = Field(1.0, gt=0, le=60)
+    """A turn whose first sound comes later than this after the end of the user's speech is a miss. What the turn policy
+    waits beyond its first look counts for nothing here: it is no matter of load."""
+    slo_underrun_ms: Ms = 100
+    """A turn with a longer gap inside its reply is a miss."""
+    slo_misses_max: float = Field(0.1, gt=0, lt=1)
+    """While a larger share of the recent turns missed, nobody is admitted."""
+    slo_window_s: float = Field(60.0, gt=0, le=3600)
+    """Turns older than this are not recent."""
+    retry_after_s_max: int = Field(60, ge=1, le=3600)
+    """Longest Retry-After of a refusal."""
+    video_load: float = Field(0.7, gt=0, le=1)
+    """Past this share of any limit the cameras of all sessions are sampled less, by half a step; with less load, more."""
+    video_share_min: float = Field(0.125, gt=0, le=1)
+    """Least share of `media.video_fps_max` that is sampled."""
+
+
 class ModelSettings(_Section):
     """Which model pack, and its own options."""
 
@@ -268,6 +302,7 @@ class Settings(BaseSettings):
     scheduling: SchedulingSettings = SchedulingSettings()
     conversation: ConversationSettings = ConversationSettings()
     stages: StageSettings = StageSettings()
+    admission: AdmissionSettings = AdmissionSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
     model: ModelSettings = ModelSettings()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
