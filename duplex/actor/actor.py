@@ -14,6 +14,7 @@ import numpy as np
 import structlog
 
 from duplex.actor.ingress import WINDOW, Ingress
+from duplex.actor.watch import Watch
 from duplex.config import Settings
 from duplex.media.contract import INPUT_RATE, OutputPacket, ReceiverReport, Transport, VideoFrame
 from duplex.media.egress import EgressQueue
@@ -54,6 +55,7 @@ from duplex.session.effects import (
 from duplex.session.events import ReplyAudio, ServerEvent, SessionCreated
 from duplex.session.messages import Connected, Disconnected, Heard, Inbound, Network, Sampled, Sent, StageOutput
 from duplex.session.traits import Traits
+from duplex.session.view import LaneState
 from duplex.stages.contract import Role
 from duplex.stages.run import StageRunners
 from duplex.stages.runner import Executor
@@ -88,6 +90,7 @@ class ActorContext:
     close: Callable[[Transport, str], None]
     """Closes a transport in the background."""
     tick_ms: int | None = None
+    watch: Watch | None = None
 
 
 class SessionActor:
@@ -128,9 +131,10 @@ class SessionActor:
         )
         self._core = SessionCore(session_id, config, settings, traits, new_id, next_job)
         self._next_job = next_job
+        conversation_id = new_id("conv")
         self._encoder = WireEncoder(
             session_id=session_id,
-            conversation_id=new_id("conv"),
+            conversation_id=conversation_id,
             transport=transport_name,
             ring_events_max=settings.conversation.event_ring_max,
         )
@@ -174,6 +178,9 @@ class SessionActor:
         self._pumped = 0
         self._player = WallClockPlayer()
         self.unknown_fields: Counter[str] = Counter()
+        self._watch = None
+        if context.watch is not None:
+            self._watch = context.watch.session(session_id, conversation_id, transport_name, self._executor.now())
         context.runners.open(session_id, self._stage_output)
 
     # MediaSink. -----------------------------------------------------------------------------------------------------
@@ -317,6 +324,20 @@ class SessionActor:
         waiting = len(self._backlog) * WINDOW + self._appended_samples
         return waiting * 1000 // INPUT_RATE
 
+    @property
+    def transport_name(self) -> TransportName:
+        """How the client is connected."""
+        return self._transport_name
+
+    @property
+    def opened(self) -> bool:
+        """The client can be told of events."""
+        return self._opened
+
+    def lane_state(self) -> LaneState:
+        """Return what the session is doing; changes nothing."""
+        return self._core.lane_state(self._executor.now())
+
     async def close(self, reason: str) -> None:
         """End the session from the server's side. Cancel: the session ends, its socket may linger."""
         if self._transport is not None:
@@ -343,11 +364,15 @@ class SessionActor:
         self._busy = True
         try:
             if timeout is not None:
-                self._core.handle_timeout(max(timeout, self._executor.now()))
-                self._drain()
+                now = max(timeout, self._executor.now())
+                self._core.handle_timeout(now)
+                self._drain(now)
             while self._mailbox:
-                self._core.handle(self._mailbox.popleft(), self._executor.now())
-                self._drain()
+                message, now = self._mailbox.popleft(), self._executor.now()
+                self._core.handle(message, now)
+                if self._watch is not None:
+                    self._watch.took(message, self._core.lane, now)
+                self._drain(now)
         except Exception:
             _log.exception("session_failed", session_id=self.session_id)
             self._ending = "error"
@@ -357,8 +382,11 @@ class SessionActor:
             self._give_back(self._ending)
         self._arm()
 
-    def _drain(self) -> None:
+    def _drain(self, now: MonoNs) -> None:
+        watch = self._watch
         while (effect := self._core.poll()) is not None:
+            if watch is not None:
+                watch.gave(effect, now)
             self._execute(effect)
 
     def _execute(self, effect: Effect) -> None:
@@ -528,5 +556,7 @@ class SessionActor:
             self._cancel_timer()
             self._cancel_timer = None
         self._runners.release(self.session_id)
+        if self._watch is not None:
+            self._watch.ended(self._executor.now())
         _log.info("session_ended", session_id=self.session_id, reason=reason)
         self._on_closed(self.session_id)

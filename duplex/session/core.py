@@ -63,6 +63,7 @@ from duplex.session.messages import (
 from duplex.session.tick_output import TickOutputPolicy
 from duplex.session.traits import Traits
 from duplex.session.turn_output import TurnOutput
+from duplex.session.view import LaneState, lane_state
 from duplex.timeline.playback import WebRtcDelay
 from duplex.timeline.watermark import VideoWatermark
 from duplex.units import (
@@ -162,6 +163,11 @@ class SessionCore:
     def ignores(self, probability: float) -> bool:
         """Return whether a VAD window of this probability changes nothing but the time: several may be told as one span."""
         return self._ear.ignores(probability)
+
+    def lane_state(self, now: MonoNs) -> LaneState:
+        """Return what the session is doing, for those who watch; changes nothing."""
+        awaited = self._wanted is not None or self._ear.committing or self.conversation.awaits_transcript()
+        return lane_state(self.lane, self._ear.barge_in, hearing=self._ear.hearing, awaited=awaited, now=now)
 
     def poll(self) -> Effect | None:
         """Take the next effect; None when drained."""

@@ -186,6 +186,11 @@ class Ear:
         """The user is in the middle of something that may interrupt."""
         return self._utterance is not None and self._detection is not None and self._detection.interrupt_response
 
+    @property
+    def hearing(self) -> bool:
+        """The user speaks, or may be."""
+        return self._utterance is not None
+
     def ignores(self, probability: float) -> bool:
         """Return whether a window of this probability changes nothing but the time: several may be told as one."""
         tracker = self._tracker

@@ -1,0 +1,39 @@
+"""Who looks over a session's shoulder: told of every message and effect as it passes, and never asked anything.
+
+A watch belongs to the process, a session watch to one session. Both are called on the loop's thread, between the core and
+what executes its effects, so they return at once; nothing that they do changes a session.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from duplex.protocol import TransportName
+from duplex.session.effects import Effect
+from duplex.session.lane import Lane
+from duplex.session.messages import Inbound
+from duplex.stages.runner import StageSpan
+from duplex.units import MonoNs
+
+
+class SessionWatch(Protocol):
+    """Looks at one session."""
+
+    def took(self, message: Inbound, lane: Lane, now: MonoNs) -> None:
+        """The core has taken a message; `lane` is its output as it stands then, to be read only."""
+
+    def gave(self, effect: Effect, now: MonoNs) -> None:
+        """The core asked for an effect; it is about to be executed."""
+
+    def ended(self, now: MonoNs) -> None:
+        """The session has given everything back."""
+
+
+class Watch(Protocol):
+    """Looks at the process."""
+
+    def session(self, session_id: str, conversation_id: str, transport: TransportName, now: MonoNs) -> SessionWatch:
+        """A session began."""
+
+    def span(self, span: StageSpan) -> None:
+        """A job has left a stage."""
