@@ -27,6 +27,7 @@ export default defineConfig({
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
+    rolldownOptions: { input: ["page/index.html", "page/dashboard/index.html"] },
   },
   worker: { format: "es" },
   server: {

@@ -1,4 +1,4 @@
-"""The built page, as files."""
+"""The built pages, as files: the conversation at `/`, the dashboard at `/dashboard`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from aiohttp import web
 
 import duplex
 
+_INDEX = "index.html"
 _NOT_BUILT = (
     "The page is not built. Build it with `make page` (or `npm ci && npm run build` in web_client/) and start the server"
     " again; the API works without it.\n"
@@ -21,16 +22,28 @@ def page_dir(configured: Path | None) -> Path:
 
 
 def add_page(app: web.Application, folder: Path) -> None:
-    """Serve every file of `folder` under its own name and `index.html` at `/`, or say how to build them.
+    """Serve every file of `folder` under its own name and each `index.html` under its folder's, or say how to build them.
 
     Only the files that are there at the start have routes: no path of a request is ever looked up on the disk.
     """
-    if not (folder / "index.html").is_file():
-        app.router.add_get("/", _not_built)
+    if not (folder / _INDEX).is_file():
+        for route in ("/", "/dashboard"):
+            app.router.add_get(route, _not_built)
         return
     for file in sorted(path for path in folder.rglob("*") if path.is_file()):
         name = file.relative_to(folder).as_posix()
-        app.router.add_get("/" if name == "index.html" else f"/{name}", _show(file, name))
+        for route in _routes(name):
+            app.router.add_get(route, _show(file, name))
+
+
+def _routes(name: str) -> tuple[str, ...]:
+    """Return where a file is served: a page with and without the slash at its end."""
+    if name == _INDEX:
+        return ("/",)
+    if name.endswith(f"/{_INDEX}"):
+        place = "/" + name.removesuffix(f"/{_INDEX}")
+        return (place, f"{place}/")
+    return (f"/{name}",)
 
 
 def _show(file: Path, name: str) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:

@@ -92,7 +92,7 @@ export interface LaneView {
   readonly lead_ms: number;
   /** The lead at which generation pauses; null: as far ahead as the bound on unsent audio allows. */
   readonly target_ms: number | null;
-  /** Until the listener runs dry if nothing more is made; negative: dry since; null: nothing plays or is queued. */
+  /** Until the listener runs dry if nothing more is made; negative: dry since; null: nothing sounds, or all of it is made. */
   readonly slack_ms: number | null;
   /** Cuts of the lane so far. */
   readonly epoch: number;
@@ -113,11 +113,11 @@ export interface StageView {
   readonly queued_ms: number;
   /** Jobs it computes at this moment. */
   readonly running: number;
-  /** Jobs per step, over the window; an engine's jobs count one by one. */
+  /** Jobs computed together while it computed, over the window. */
   readonly batch_mean: number | null;
   /** Measured time of one step. */
   readonly step_ms: number;
-  /** Share of the window in which it computed, 0..1; an engine's over all of its slots. */
+  /** Share of the window in which it computed anything, 0..1. */
   readonly busy: number;
   /** Wait in its queue. */
   readonly queue_p95_s: number | null;
