@@ -14,6 +14,7 @@ import structlog
 
 from duplex.actor.actor import ActorContext, SessionActor
 from duplex.actor.executor import ThreadExecutor
+from duplex.actor.watch import LiveSession, Watch
 from duplex.config import Settings
 from duplex.media.contract import Transport
 from duplex.media.peer import WebRtcPeer
@@ -27,6 +28,7 @@ from duplex.session.config import SessionConfig
 from duplex.stages.contract import ModelPack, Progress
 from duplex.stages.graph import build_graph
 from duplex.stages.run import StageRunners
+from duplex.stages.runner import StageLoad
 from duplex.units import MonoNs
 
 _log = structlog.get_logger("duplex.host")
@@ -55,11 +57,12 @@ class SessionHost:
         settings: the whole configuration.
         pack: what sessions talk to.
         observe: takes measures.
+        watch: looks at sessions and stages.
     Raises:
         PackError: the pack's graph is wrong.
     """
 
-    def __init__(self, settings: Settings, pack: ModelPack, observe: _Measure) -> None:
+    def __init__(self, settings: Settings, pack: ModelPack, observe: _Measure, watch: Watch | None = None) -> None:
         self.pack = pack
         self._settings = settings
         self._observe = observe
@@ -74,7 +77,7 @@ class SessionHost:
         )
         self._runners = StageRunners(
             build_graph(pack), self._executor, make_policy(settings.scheduling, settings.pacing), observe, settings.stages,
-            settings.scheduling.tenant_weights,
+            settings.scheduling.tenant_weights, (lambda span: None) if watch is None else watch.span,
         )  # fmt: skip
         profile = WireProfile(
             model=pack.name,
@@ -87,11 +90,14 @@ class SessionHost:
         )
         self._context = ActorContext(
             settings=settings, profile=profile, runners=self._runners, executor=self._executor, observe=observe,
-            close=self._close_transport, tick_ms=pack.tick_ms,
+            close=self._close_transport, tick_ms=pack.tick_ms, watch=watch,
         )  # fmt: skip
         self._closing: set[asyncio.Future[None]] = set()
         self._jobs = itertools.count(1)
         self._actors: dict[str, SessionActor] = {}
+        self._keys = itertools.count(1)
+        self._began: dict[str, tuple[int, MonoNs]] = {}
+        """By session: the number that names it to those who watch, and when it began."""
         self._pumps: dict[str, _Pump] = {}
         self._peers: dict[str, WebRtcPeer] = {}
         self._reasons = ["loading the model"]
@@ -119,6 +125,24 @@ class SessionHost:
     def sessions_max(self) -> int:
         """Sessions admitted at once."""
         return self._settings.server.sessions_max or self.pack.sessions_max
+
+    @property
+    def draining(self) -> bool:
+        """No new sessions are taken; the live ones may finish."""
+        return "draining" in self._reasons
+
+    def live_sessions(self) -> list[LiveSession]:
+        """Return what every live session is doing, oldest first."""
+        return [
+            LiveSession(
+                key=key, transport=actor.transport_name, opened=actor.opened, began_at=began_at, state=actor.lane_state()
+            )
+            for actor, (key, began_at) in zip(self._actors.values(), self._began.values(), strict=True)
+        ]
+
+    def stage_loads(self) -> list[StageLoad]:
+        """Return how busy every stage is."""
+        return self._runners.loads()
 
     async def start(self, progress: Progress) -> None:
         """Load and warm every stage and the media path; `ready` follows.
@@ -222,6 +246,7 @@ class SessionHost:
             session_id, config, transport, self._context, new_id, lambda: JobId(next(self._jobs)), self._closed
         )
         self._actors[session_id] = actor
+        self._began[session_id] = next(self._keys), self._executor.now()
         self._empty.clear()
         self._observe("duplex_sessions", self.sessions, {})
         _log.info("session_opened", session_id=session_id, transport=transport, live=self.sessions)
@@ -235,6 +260,7 @@ class SessionHost:
 
     def _closed(self, session_id: str) -> None:
         self._actors.pop(session_id, None)
+        self._began.pop(session_id, None)
         self._peers.pop(session_id, None)
         pump = self._pumps.pop(session_id, None)
         if pump is not None:

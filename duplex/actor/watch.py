@@ -6,12 +6,14 @@ what executes its effects, so they return at once; nothing that they do changes 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from duplex.protocol import TransportName
 from duplex.session.effects import Effect
 from duplex.session.lane import Lane
 from duplex.session.messages import Inbound
+from duplex.session.view import LaneState
 from duplex.stages.runner import StageSpan
 from duplex.units import MonoNs
 
@@ -37,3 +39,16 @@ class Watch(Protocol):
 
     def span(self, span: StageSpan) -> None:
         """A job has left a stage."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveSession:
+    """One live session, as those see it who may not speak to it."""
+
+    key: int
+    """Names it in this process, and gives no access to it."""
+    transport: TransportName
+    opened: bool
+    """Its client can be told of events."""
+    began_at: MonoNs
+    state: LaneState

@@ -12,8 +12,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Literal
 
 LaneMode = Literal["connecting", "listening", "hearing", "thinking", "speaking", "ducked", "held"]
-"""What a session is doing: its client is not there yet; nobody speaks; the user speaks; a reply is being made and nothing of
-it has left; a reply plays; it plays lowered, or is withheld, because the user's voice may be an interruption."""
+"""What a session is doing: its client is not there yet, or as `duplex.session.view.Mode` says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +122,7 @@ class LaneView:
     target_ms: int | None
     """The lead at which generation pauses; null: as far ahead as the bound on unsent audio allows."""
     slack_ms: int | None
-    """Until the listener runs dry if nothing more is made; negative: dry since; null: nothing plays or is queued."""
+    """Until the listener runs dry if nothing more is made; negative: dry since; null: nothing sounds, or all of it is made."""
     epoch: int
     """Cuts of the lane so far."""
     age_s: float
@@ -146,11 +145,11 @@ class StageView:
     running: int
     """Jobs it computes at this moment."""
     batch_mean: float | None
-    """Jobs per step, over the window; an engine's jobs count one by one."""
+    """Jobs computed together while it computed, over the window."""
     step_ms: float
     """Measured time of one step."""
     busy: float
-    """Share of the window in which it computed, 0..1; an engine's over all of its slots."""
+    """Share of the window in which it computed anything, 0..1."""
     queue_p95_s: float | None
     """Wait in its queue."""
 
