@@ -18,7 +18,7 @@ from duplex.media.jitter import JitterStats
 from duplex.media.rtc import Link, SrtpError
 from duplex.media.sdp import Offer
 from duplex.media.ticker import Ticker
-from duplex.media.video import VideoIn, VideoStats
+from duplex.media.video import VideoIn, VideoStats, video_rate
 from duplex.media.warm import video_executor
 from duplex.units import MonoNs, WallNs, ns_from_ms, seconds_from_ns
 
@@ -84,6 +84,7 @@ class PacketPath:
                 settings=settings,
                 executor=video_executor(),
                 ask_keyframe=self._ask_keyframe,
+                rate=video_rate(),
             )
         ticker.add(self)
 

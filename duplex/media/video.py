@@ -7,12 +7,16 @@ picture; frames nothing refers to, and all before a newer keyframe, are dropped 
 handed on until the next keyframe, which is asked for (PLI) at most twice a second. Every bound that is hit has the same
 end: forget and ask for a keyframe.
 
+While the rate is lowered (`VideoRate`), what comes between two samples is not even put together, and each sample begins with
+a keyframe that is asked for: one frame is decoded instead of all.
+
 Source: RFC 7741 (VP8 payload); RFC 6184 (H.264 payload).
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -126,6 +130,11 @@ class FrameAssembler:
         self._held[packet.rtp_seq] = piece
         return self._take(now)
 
+    def restart(self) -> None:
+        """Begin anew with the next packet, whatever was missed, and wait for a keyframe."""
+        self._ssrc = None
+        self.lose()
+
     def lose(self) -> None:
         """Forget the frame in hand and wait for a keyframe."""
         self._frame.clear()
@@ -210,6 +219,20 @@ class PictureDecoder:
         return rgb
 
 
+class VideoRate:
+    """How much of `video_fps_max` is sampled at this moment, by all cameras of the process alike."""
+
+    def __init__(self) -> None:
+        self.share = 1.0
+        """1: all of it; less while the server is near its limits. Greater than 0."""
+
+
+@functools.cache
+def video_rate() -> VideoRate:
+    """Return the process's rate; whoever decides on admission sets it."""
+    return VideoRate()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VideoStats:
     """Counts since the start."""
@@ -229,6 +252,7 @@ class VideoIn:
     Args:
         executor: shared by all peers.
         ask_keyframe: sends a PLI for the given SSRC.
+        rate: shared by all peers.
     """
 
     def __init__(
@@ -239,8 +263,10 @@ class VideoIn:
         settings: MediaSettings,
         executor: Executor,
         ask_keyframe: Callable[[int], None],
+        rate: VideoRate,
     ) -> None:
         self._sink = sink
+        self._rate = rate
         self._assembler = FrameAssembler(codec)
         self._decoder = PictureDecoder(codec, settings.video_edge_px_max)
         self._executor = executor
@@ -253,24 +279,34 @@ class VideoIn:
         self._ssrc: int | None = None
         self._sampled_at: MonoNs | None = None
         self._asked_at: MonoNs | None = None
+        self._resting = False
+        """Nothing is put together before the next sample is due."""
         self._closed = False
         self._seen = self._dropped = self._plis = 0
 
     def receive(self, packet: RtpPacket, now: MonoNs) -> None:
         """Take an unprotected packet of our video payload type."""
         self._ssrc = packet.ssrc
+        if self._resting:
+            self._dropped += packet.marker
+            return
         for frame in self._assembler.push(packet, now):
             self._keep(frame)
         self._ask(now)
 
     def tick(self, now: MonoNs) -> None:
         """Start decoding when the next sample is due; call every 20 ms."""
+        share = self._rate.share
+        due = self._sampled_at is None or (now - self._sampled_at) * share >= self._interval
+        if self._resting and due:
+            self._resting = False
+            self._assembler.restart()
         self._ask(now)
-        due = self._sampled_at is None or now - self._sampled_at >= self._interval
         if self._job is not None or not self._kept or not due:
             return
         frames, self._kept, self._kept_bytes = self._kept, [], 0
         self._sampled_at = now
+        self._resting = share < 1
         self._job = self._loop.run_in_executor(self._executor, self._decoder.decode, frames)
         self._job.add_done_callback(lambda job: self._decoded(job, frames[-1].at))
 
@@ -302,7 +338,7 @@ class VideoIn:
 
     def _ask(self, now: MonoNs) -> None:
         asked_lately = self._asked_at is not None and now - self._asked_at < _PLI_EVERY
-        if self._ssrc is None or not self._assembler.wants_key or asked_lately:
+        if self._ssrc is None or self._resting or not self._assembler.wants_key or asked_lately:
             return
         self._asked_at = now
         self._plis += 1
