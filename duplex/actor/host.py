@@ -7,23 +7,26 @@ import gc
 import itertools
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 import structlog
 
 from duplex.actor.actor import ActorContext, SessionActor
+from duplex.actor.door import Door
 from duplex.actor.executor import ThreadExecutor
 from duplex.actor.watch import LiveSession, Watch
 from duplex.config import Settings
 from duplex.media.contract import Transport
 from duplex.media.peer import WebRtcPeer
 from duplex.media.ticker import Ticker
+from duplex.media.video import video_rate
 from duplex.media.warm import warm_media
-from duplex.pacing.admission import admit
+from duplex.pacing.admission import Limit
 from duplex.pacing.policies import make_policy
 from duplex.payloads import JobId
-from duplex.protocol import ServerBusy, TransportName, WireProfile, initial
+from duplex.protocol import TransportName, WireProfile, initial
 from duplex.session.config import SessionConfig
 from duplex.stages.contract import ModelPack, Progress
 from duplex.stages.graph import build_graph
@@ -92,6 +95,15 @@ class SessionHost:
             settings=settings, profile=profile, runners=self._runners, executor=self._executor, observe=observe,
             close=self._close_transport, tick_ms=pack.tick_ms, watch=watch,
         )  # fmt: skip
+        self._door = Door(
+            pack,
+            settings,
+            self._executor,
+            observe,
+            loads=self._runners.loads,
+            live=lambda: self.sessions,
+            video=video_rate(),
+        )
         self._closing: set[asyncio.Future[None]] = set()
         self._jobs = itertools.count(1)
         self._actors: dict[str, SessionActor] = {}
@@ -123,8 +135,12 @@ class SessionHost:
 
     @property
     def sessions_max(self) -> int:
-        """Sessions admitted at once."""
-        return self._settings.server.sessions_max or self.pack.sessions_max
+        """Sessions that would be admitted at once, as things stand."""
+        return self._door.sessions_max()
+
+    def admission_limits(self) -> list[Limit]:
+        """Return what bounds the number of sessions, the limit that is nearest first."""
+        return self._door.limits()
 
     @property
     def draining(self) -> bool:
@@ -135,7 +151,11 @@ class SessionHost:
         """Return what every live session is doing, oldest first."""
         return [
             LiveSession(
-                key=key, transport=actor.transport_name, opened=actor.opened, began_at=began_at, state=actor.lane_state()
+                key=key,
+                transport=actor.transport_name,
+                opened=actor.opened,
+                began_at=began_at,
+                state=actor.lane_state(),
             )
             for actor, (key, began_at) in zip(self._actors.values(), self._began.values(), strict=True)
         ]
@@ -158,6 +178,15 @@ class SessionHost:
         gc.collect()
         gc.freeze()  # what is loaded stays; the collector need not look at it again in the middle of a turn
         self._reasons.clear()
+        self._door.open()
+
+    def check_room(self) -> None:
+        """Refuse a session before anything is done for it; one that passes is decided on when it is opened.
+
+        Raises:
+            ServerBusy: no room, or not ready.
+        """
+        self._door.check(self._reasons)
 
     # Sessions. ------------------------------------------------------------------------------------------------------
 
@@ -168,7 +197,7 @@ class SessionHost:
             OfferError: the offer is wrong. SessionRejected: the session object is. ServerBusy: no room.
         Cancel: closes what was opened.
         """
-        self._admit()
+        self._door.admit(self._reasons)
         call_id, config, new_id = self._begin("rtc", session)
         actor = self._open(call_id, config, "webrtc", new_id)
         peer = self._peers[call_id] = WebRtcPeer(
@@ -188,7 +217,7 @@ class SessionHost:
         Raises:
             SessionRejected, ServerBusy: as `open_call`.
         """
-        self._admit()
+        self._door.admit(self._reasons)
         session_id, config, new_id = self._begin("sess", session)
         actor = self._open(session_id, config, "websocket", new_id)
         actor.attach(transport)
@@ -214,21 +243,17 @@ class SessionHost:
         """End every session and give everything back."""
         if "closed" not in self._reasons:
             self._reasons.append("closed")
-        for actor in list(self._actors.values()):
-            await actor.close("server")
+        self._door.close()
+        actors = list(self._actors.values())
+        for outcome in await asyncio.gather(*(actor.close("server") for actor in actors), return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                _log.error("close_failed", exc_info=outcome)
         self._ticker.close()
         self._executor.close()
         for stage in self.pack.stages:
             stage.close()
 
     # Inside. --------------------------------------------------------------------------------------------------------
-
-    def _admit(self) -> None:
-        decision = admit(self.sessions, self.sessions_max, self.ready)
-        labels = {"decision": "admitted" if decision.admitted else "refused", "reason": decision.reason}
-        self._observe("duplex_admission_total", 1, labels)
-        if not decision.admitted:
-            raise ServerBusy(decision.retry_after_s)
 
     def _begin(self, prefix: str, session: dict[str, Any] | None) -> tuple[str, SessionConfig, Callable[[str], str]]:
         random = Random(os.urandom(16))
@@ -242,8 +267,9 @@ class SessionHost:
     def _open(
         self, session_id: str, config: SessionConfig, transport: TransportName, new_id: Callable[[str], str]
     ) -> SessionActor:
+        context = replace(self._context, observe=self._door.watched())
         actor = SessionActor(
-            session_id, config, transport, self._context, new_id, lambda: JobId(next(self._jobs)), self._closed
+            session_id, config, transport, context, new_id, lambda: JobId(next(self._jobs)), self._closed
         )
         self._actors[session_id] = actor
         self._began[session_id] = next(self._keys), self._executor.now()

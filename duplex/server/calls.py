@@ -26,20 +26,24 @@ class _Chunks(Protocol):
     async def __call__(self, size: int, /) -> bytes: ...
 
 
-def check_ready(host: SessionHost) -> None:
-    """Refuse new sessions while the host cannot serve them.
+def check_room(host: SessionHost) -> None:
+    """Refuse a session that the host could not take, before anything of its request is read.
 
     Raises:
-        ApiError: 503 with the reasons.
+        ApiError: 503 with when to come back.
     """
+    try:
+        host.check_room()
+    except ServerBusy as error:
+        raise busy(host, error) from None
+
+
+def busy(host: SessionHost, error: ServerBusy) -> ApiError:
+    """Return the answer to a session that is refused."""
     if not host.ready:
         reasons = "; ".join(host.not_ready_reasons) or "starting"
-        raise ApiError(503, "not_ready", f"The server is not ready: {reasons}.", retry_after_s=2)
-
-
-def busy(error: ServerBusy) -> ApiError:
-    """Return the answer to a session for which there is no room."""
-    message = f"Every session is taken. Try again in {error.retry_after_s} s."
+        return ApiError(503, "not_ready", f"The server is not ready: {reasons}.", retry_after_s=error.retry_after_s)
+    message = f"The server has no room for one more session. Try again in {error.retry_after_s} s."
     return ApiError(503, "server_busy", message, retry_after_s=error.retry_after_s)
 
 
@@ -62,7 +66,7 @@ class Calls:
         app.router.add_post("/v1/realtime/calls/{call_id}/{verb:accept|refer|reject}", self._sip_only)
 
     async def _create(self, request: web.Request) -> web.Response:
-        check_ready(self._host)
+        check_room(self._host)
         try:
             async with asyncio.timeout(self._settings.request_timeout_s):
                 offer, session = await self._read(request)
@@ -75,7 +79,7 @@ class Calls:
         except SessionRejected as error:
             raise ApiError(400, error.code, error.message, error.param) from None
         except ServerBusy as error:
-            raise busy(error) from None
+            raise busy(self._host, error) from None
         headers = {"Location": f"/v1/realtime/calls/{call_id}", "Access-Control-Expose-Headers": "Location"}
         return web.Response(status=201, text=answer, content_type="application/sdp", headers=headers)
 

@@ -34,7 +34,9 @@ class Health:
     async def _readyz(self, request: web.Request) -> web.Response:
         if self._host.ready:
             return web.json_response({"status": "ready"})
-        return web.json_response({"status": "not_ready", "reasons": self._host.not_ready_reasons}, status=503)
+        reasons = self._host.not_ready_reasons
+        status = "draining" if "draining" in reasons else "not_ready"
+        return web.json_response({"status": status, "reasons": reasons, "sessions": self._host.sessions}, status=503)
 
     async def _metrics(self, request: web.Request) -> web.Response:
         return web.Response(body=self._observer.render(), headers={"Content-Type": self._observer.content_type})

@@ -44,7 +44,15 @@ class SessionHost(Protocol):
         """Live sessions."""
 
     @property
-    def sessions_max(self) -> int: ...
+    def sessions_max(self) -> int:
+        """Sessions that would be admitted at once, as things stand."""
+
+    def check_room(self) -> None:
+        """Refuse a session before anything is done for it; one that passes is decided on when it is opened.
+
+        Raises:
+            ServerBusy: no room, or not ready.
+        """
 
     async def start(self, progress: Progress) -> None:
         """Load the model and warm everything; `ready` follows.

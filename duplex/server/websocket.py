@@ -11,7 +11,7 @@ from aiohttp import WSMsgType, web
 from duplex.config import ServerSettings
 from duplex.protocol import ServerBusy, SessionRejected
 from duplex.server.answers import ApiError
-from duplex.server.calls import busy, check_ready
+from duplex.server.calls import busy
 from duplex.server.host_contract import EventSink, SessionHost
 from duplex.server.transport import WebSocketTransport
 from duplex.telemetry import log_failure
@@ -71,11 +71,10 @@ class WebSocketRoute:
         return socket
 
     def _open(self, transport: WebSocketTransport) -> EventSink:
-        check_ready(self._host)
         try:
             return self._host.open_websocket(transport, None)
         except ServerBusy as error:
-            raise busy(error) from None
+            raise busy(self._host, error) from None
         except SessionRejected as error:
             raise ApiError(400, error.code, error.message, error.param) from None
 

@@ -12,6 +12,7 @@ from aiohttp import ClientSession
 
 from duplex.config import ServerSettings
 from duplex.media.contract import Transport
+from duplex.protocol import ServerBusy
 from duplex.server.serve import listening
 from duplex.stages.contract import ModelPack, Progress
 from duplex.telemetry import Observer
@@ -64,6 +65,10 @@ class FakeHost:
     def sessions(self) -> int:
         return len(self.live)
 
+    def check_room(self) -> None:
+        if not self.ready:
+            raise ServerBusy(2)
+
     async def start(self, progress: Progress) -> None:
         progress("the fake model")
         self.log.append("start")
@@ -75,6 +80,7 @@ class FakeHost:
         return "rtc_1", ANSWER
 
     def open_websocket(self, transport: Transport, session: dict[str, Any] | None) -> FakeSession:
+        self.check_room()
         if self.refusal is not None:
             raise self.refusal
         self.websockets.append(FakeSession(transport))
