@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from loadgen import generate, trace
+from loadgen.live.command import add_options as add_live_options
+from loadgen.report.compare import add_options as add_compare_options
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -15,12 +17,22 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="loadgen", description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_trace(commands)
+    _add_live(commands)
+    _add_compare(commands)
     arguments = parser.parse_args(argv)
     try:
         return int(arguments.run(arguments))
     except (trace.TraceError, ValueError) as error:
         print(f"loadgen: {error}", file=sys.stderr)
         return 2
+
+
+def _add_live(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    add_live_options(commands.add_parser("live", help="hold a trace's conversations with a running server"))
+
+
+def _add_compare(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    add_compare_options(commands.add_parser("compare", help="put result files side by side"))
 
 
 def _add_trace(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
