@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { age, amount, duration, milliseconds, NOTHING, plural, share } from "../page/dashboard/format.ts";
+import { age, amount, duration, milliseconds, NOTHING, plural, share, wholeAge } from "../page/dashboard/format.ts";
 import { bandPath, linear, linePath, roundUp, runs, ticks } from "../page/dashboard/scale.ts";
 import { EventStreamParser } from "../page/dashboard/sse.ts";
 
@@ -15,6 +15,10 @@ describe("numbers", () => {
 
   it("name a time in its two largest units", () => {
     expect([0.4, 59.9, 185, 7_620, 356_400].map(age).map(spaced)).toEqual(["0 s", "59 s", "3 min 05 s", "2 h 07 min", "4 d 03 h"]);
+  });
+
+  it("name a length that was chosen without its zeros", () => {
+    expect([300, 90, 45, 7_200].map(wholeAge).map(spaced)).toEqual(["5 min", "1 min 30 s", "45 s", "2 h"]);
   });
 
   it("set thousands apart", () => {

@@ -75,9 +75,10 @@ describe("the link", () => {
 });
 
 describe("snapshots", () => {
-  it("that were missed are counted, those of a break are not", () => {
-    expect(play(take(1), take(2), take(5)).missed).toBe(2);
-    expect(play(take(1), LOST, take(50)).missed).toBe(0);
+  it("that come twice change nothing but the link", () => {
+    const once = play(take(1), take(2));
+    const again = { type: "snapshot", snapshot: snapshot(2), receivedMs: 9_000 } as const;
+    expect(play(take(1), take(2), LOST, again)).toEqual(once);
   });
 
   it("of another process begin a new page", () => {

@@ -42,7 +42,7 @@ export function ttfasChart({ snapshot, heard }: DashboardState): ChartData | nul
         plural(bucket.sessions, "session"),
       ].join(" · "),
     })),
-    resting: `steps of ${bucket_s}\u00a0s; heard since this page opened`,
+    resting: `steps of ${bucket_s}\u00a0s`,
   };
 }
 

@@ -29,6 +29,11 @@ export function age(seconds: number): string {
   return `${Math.floor(whole / 86_400)}${GAP}d ${two(Math.floor((whole % 86_400) / 3_600))}${GAP}h`;
 }
 
+/** A length that was chosen: as `age`, without a part that is zero. */
+export function wholeAge(seconds: number): string {
+  return age(seconds).replace(/ 00\u00a0(s|min|h)$/, "");
+}
+
 /** A share 0..1 as per cent. */
 export function share(value: number): string {
   return `${Math.round(value * 100)}${GAP}%`;

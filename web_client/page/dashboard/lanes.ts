@@ -157,7 +157,7 @@ const JUMP_MS = 3_000;
 /** Take the arrival of a snapshot: `atMs` on the server's clock, `receivedMs` on the page's. */
 export function hearClock(clock: PictureClock | null, atMs: number, receivedMs: number): PictureClock {
   const offsetMs = atMs - receivedMs;
-  if (clock === null || Math.abs(offsetMs - clock.offsetMs) > JUMP_MS || atMs <= clock.newestMs) {
+  if (clock === null || Math.abs(offsetMs - clock.offsetMs) > JUMP_MS || atMs < clock.newestMs) {
     return { offsetMs, spacingMs: clock?.spacingMs ?? 200, newestMs: atMs };
   }
   const spacingMs = Math.min(SPACING_MS_MAX, Math.max(SPACING_MS_MIN, atMs - clock.newestMs));

@@ -1,7 +1,7 @@
 /** Everything of the dashboard that is words and numbers: from one snapshot to the page. */
 import { byId, make, setText } from "../dom.ts";
 import { PART_NAMES } from "../words.ts";
-import { age, amount, duration, milliseconds, NOTHING, plural, share } from "./format.ts";
+import { age, amount, duration, milliseconds, NOTHING, plural, share, wholeAge } from "./format.ts";
 import { lanesInWords, modeCounts } from "./lanes.ts";
 import { Pairs, type Row, Rows, Stack } from "./rows.ts";
 import type { LaneMode, LimitView, Quantiles, Snapshot, StageView, TtfasSplit } from "./snapshot.ts";
@@ -21,7 +21,7 @@ export class Panels {
   readonly #loopRows = rows("loop-rows", 3, "");
   readonly #laneRows = rows("lane-rows", 8, "No live session.");
   readonly #outcomes = new Pairs(byId("outcomes", HTMLDListElement));
-  readonly #admitted = new Pairs(byId("admitted", HTMLDListElement));
+  readonly #refusals = new Pairs(byId("refusals", HTMLDListElement));
   readonly #modes = new Map<LaneMode, HTMLElement>();
 
   constructor() {
@@ -64,24 +64,24 @@ export class Panels {
     this.#bargeStack.show(BARGE_IN_PARTS.map((part) => barge_in[part].p50));
     this.#bargeRows.show(BARGE_IN_PARTS.map((part) => quantileRow(part, BARGE_IN_NAMES[part], barge_in[part], `part-${part}`)));
     const outcomes = Object.entries(barge_in.outcomes).map(([name, count]) => [name, amount(count)] as const);
-    this.#outcomes.show(outcomes.length > 0 ? outcomes : [[`no onset over a reply in ${age(window_s)}`, ""]]);
+    this.#outcomes.show(outcomes.length > 0 ? outcomes : [[`no onset in ${wholeAge(window_s)}`, ""]]);
   }
 
   #showAdmission({ admission: { admitted, refused, limits } }: Snapshot): void {
     const reasons = Object.entries(refused).filter(([, count]) => count > 0);
     const all = reasons.reduce((sum, [, count]) => sum + count, 0);
-    this.#admitted.show([
-      ["admitted", amount(admitted)],
-      ["refused", amount(all)],
-      ...reasons.map(([reason, count]) => [`– ${reason}`, amount(count)] as const),
-    ]);
-    this.#limitRows.show(limits.map(limitRow));
+    setText(byId("admitted", HTMLElement), `admitted ${amount(admitted)} · refused ${amount(all)}`);
+    this.#refusals.show(reasons.map(([reason, count]) => [`refused: ${reason}`, amount(count)] as const));
+    // In one order always: the server's goes by load, and rows that change places cannot be read.
+    this.#limitRows.show(limits.toSorted((a, b) => a.name.localeCompare(b.name)).map(limitRow));
   }
 
   #showLanes({ lanes }: Snapshot): void {
     const counts = modeCounts(lanes);
     for (const [mode, element] of this.#modes) setText(element, String(counts[mode]));
-    byId("lanes-empty", HTMLElement).hidden = lanes.length > 0;
+    const empty = byId("lanes-empty", HTMLElement);
+    empty.hidden = lanes.length > 0;
+    setText(empty, "No live session.");
     const picture = byId("picture", HTMLCanvasElement);
     const words = `${lanesInWords(lanes)} Arrow keys read one session; the table beside has them all.`;
     if (picture.getAttribute("aria-label") !== words) picture.setAttribute("aria-label", words);
@@ -106,7 +106,7 @@ export class Panels {
 
 function showFigures(snapshot: Snapshot): void {
   const { sessions, ttfas, underruns, barge_in, loop, window_s, invariants_broken, stale_packets } = snapshot;
-  const window = age(window_s).replace(/\u00a0min 00\u00a0s$/, "\u00a0min");
+  const window = wholeAge(window_s);
   const replies = snapshot.lanes.filter(({ mode }) => mode === "speaking" || mode === "ducked" || mode === "held").length;
   figure("sessions", `${amount(sessions.live)} / ${amount(sessions.max)}`, sessions.draining ? "draining" : `${replies} with a reply playing`);
   figure("heard", pair(ttfas.heard), counted(ttfas.heard, window));
@@ -117,7 +117,7 @@ function showFigures(snapshot: Snapshot): void {
     `${duration(underruns.window_s)} in ${window} · ever ${amount(underruns.total_n)}`,
     underruns.window_n > 0,
   );
-  figure("stop", duration(barge_in.egress.p95), plural(barge_in.egress.n, "cut"));
+  figure("stop", duration(barge_in.egress.p95), plural(barge_in.egress.n, "cut measured", "cuts measured"));
   figure("lag", duration(loop.lag.p95), `packets late ${duration(loop.lateness.p95)}`);
   const broken = invariants_broken + stale_packets;
   figure("broken", amount(invariants_broken), plural(stale_packets, "stale packet"), broken > 0);

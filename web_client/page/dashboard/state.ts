@@ -49,8 +49,6 @@ export interface DashboardState {
   readonly snapshot: Snapshot | null;
   readonly clock: PictureClock | null;
   readonly lanes: LaneTracks;
-  /** Snapshots that this page was too slow to read. */
-  readonly missed: number;
   /** One per second since the page was opened, the last ten minutes; oldest first. */
   readonly loop: readonly LoopPoint[];
   readonly heard: readonly HeardPoint[];
@@ -67,7 +65,6 @@ export const INITIAL: DashboardState = {
   snapshot: null,
   clock: null,
   lanes: new Map(),
-  missed: 0,
   loop: [],
   heard: [],
 };
@@ -94,15 +91,14 @@ function isRestart({ snapshot: before }: DashboardState, snapshot: Snapshot): bo
 }
 
 function takeSnapshot(state: DashboardState, snapshot: Snapshot, receivedMs: number): DashboardState {
+  // Watchers share snapshots, so one may come twice.
+  if (snapshot.seq === state.snapshot?.seq) return { ...state, link: { kind: "live" } };
   const { at_s, loop, ttfas } = snapshot;
-  // After a break the gap is the break's, not a slow reader's.
-  const gap = state.snapshot !== null && state.link.kind === "live" ? snapshot.seq - state.snapshot.seq - 1 : 0;
   return {
     link: { kind: "live" },
     snapshot,
     clock: hearClock(state.clock, at_s * 1000, receivedMs),
     lanes: follow(state.lanes, snapshot),
-    missed: state.missed + Math.max(0, gap),
     loop: collect(state.loop, { at_s, lag_p95_s: loop.lag.p95, lateness_p95_s: loop.lateness.p95 }),
     heard: collect(state.heard, { at_s, p50_s: ttfas.heard.p50, p90_s: ttfas.heard.p90 }),
   };
