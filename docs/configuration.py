@@ -87,7 +87,8 @@ def _type(annotation: Any) -> str:
         return "table"
     if type(None) in get_args(annotation):
         return f"{_type(members[0])} or unset"
-    return {"str": "text", "int": "integer", "float": "number", "Path": "path"}[annotation.__name__]
+    names = {"str": "text", "int": "integer", "float": "number", "Path": "path", "bool": "`true`, `false`"}
+    return names[annotation.__name__]
 
 
 def _default(field: FieldInfo) -> str:

@@ -23,6 +23,9 @@ from duplex.server.serve import serve
 from duplex.stages.contract import ModelPack, PackError
 from duplex.talk import Talk, TalkError, TalkOptions, read_recording, talk_to, write_recording
 from duplex.telemetry import Observer, configure_logging
+from duplex.telemetry.hub import Telemetry
+from duplex.telemetry.setup import ProcessClock, open_exporter
+from duplex.trace import TraceError, describe, list_sessions, trace_to_file
 
 FAILED = 1
 USAGE = 2
@@ -37,6 +40,13 @@ Speak an audio file to a running server over WebRTC at real time, and hear the a
 
 Prints both transcripts and the latency: the server's own split, and the time from the end of the speech in the file to
 the first audible sample at this client."""
+
+_TRACE = """\
+Write what happened in one session, live or ended a moment ago, as a file for ui.perfetto.dev: what was heard, said, sent and
+played, every cut, and each stage's queue and compute.
+
+A session's id is the last part of a call's Location (rtc_…), or stands in session.created (sess_…). Without one, the sessions
+of a server on this machine are listed."""
 
 
 class _UsageError(Exception):
@@ -56,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ConfigError, _UsageError) as error:
         _complain(str(error))
         return USAGE
-    except (PackError, TalkError, OSError) as error:
+    except (PackError, TalkError, TraceError, OSError) as error:
         _complain(str(error))
         return FAILED
     except (asyncio.CancelledError, KeyboardInterrupt):
@@ -98,6 +108,11 @@ def _parser() -> argparse.ArgumentParser:
         "--timeout", type=float, default=60.0, metavar="SECONDS", help="longest wait for the answer (default 60)"
     )
     command.set_defaults(run=_run_talk)
+    command = commands.add_parser("trace", help="write a session's timeline", description=_TRACE, formatter_class=raw)
+    command.add_argument("session", nargs="?", metavar="SESSION", help="the session's id; none: list the sessions")
+    command.add_argument("--url", default="http://127.0.0.1:8080", help="the server (default %(default)s)")
+    command.add_argument("--out", type=Path, metavar="FILE", help="where to write it (default: as the server names it)")
+    command.set_defaults(run=_run_trace)
     return parser
 
 
@@ -111,15 +126,22 @@ def _run_serve(options: argparse.Namespace) -> int:
     with _progress() as tell:
         tell(f"model pack {settings.model.pack}")
         pack = load_pack(settings)
+        clock = ProcessClock()
+        exporter = open_exporter(settings.telemetry, os.environ, pack.name, clock)
+        telemetry = Telemetry(settings.telemetry, observer, clock, None if exporter is None else exporter.export)
 
         def make_host() -> SessionHost:
-            return SessionHost(settings, pack, observer.record)
+            return SessionHost(settings, pack, observer.record, telemetry)
 
         def ready(url: str) -> None:
             tell("")
             print(f"ready {url}", flush=True)
 
-        uvloop.run(serve(make_host, settings.server, observer, progress=tell, ready=ready))
+        try:
+            uvloop.run(serve(make_host, settings.server, observer, progress=tell, ready=ready, telemetry=telemetry))
+        finally:
+            if exporter is not None:
+                exporter.close()
     return 0
 
 
@@ -229,6 +251,17 @@ def _summary(talk: Talk) -> str:
         parts = ", ".join(f"{name} {seconds * 1000:.0f}" for name, seconds in talk.split.items())
         lines.append(f"the server's split from its own end of speech, ms: {parts}")
     return "\n".join(lines)
+
+
+# trace. -------------------------------------------------------------------------------------------------------------
+
+
+def _run_trace(options: argparse.Namespace) -> int:
+    if options.session is None:
+        print(describe(asyncio.run(list_sessions(options.url))))
+    else:
+        print(f"{trace_to_file(options.url, options.session, options.out)}: open it at ui.perfetto.dev")
+    return 0
 
 
 if __name__ == "__main__":

@@ -239,7 +239,7 @@ class TelemetrySettings(_Section):
     """How long it is kept."""
     list_sessions: bool = True
     """Tell callers on this machine, and nobody else, the ids of the sessions that have a trace."""
-    otlp_endpoint: str | None = Field(None, min_length=1)
+    otlp_endpoint: str | None = Field(None, pattern=r"^https?://[^/]+")
     """OTLP/HTTP collector to which a span per turn is sent, e.g. `http://127.0.0.1:4318`; unset takes
     OTEL_EXPORTER_OTLP_ENDPOINT or sends none. Needs the extra `otel`."""
     otlp_queue_max: int = Field(2048, ge=16, le=1_000_000)

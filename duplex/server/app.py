@@ -6,6 +6,8 @@ POST /v1/realtime/calls/{id}/accept|…          400: SIP only                  
 GET  /v1/realtime                              WebSocket session                             websocket
 POST /v1/realtime/client_secrets               501: no keys are issued                       here
 GET  /v1/duplex/info                           model, version                                health
+GET  /v1/duplex/live                           snapshots of the server                       dashboard
+GET  /v1/duplex/sessions, …/{id}/trace         sessions, and what happened in one            dashboard
 GET  /healthz, /readyz, /metrics                                                             health
 GET  /                                         the page                                      page
 """
@@ -17,19 +19,31 @@ from aiohttp import web
 from duplex.config import ServerSettings
 from duplex.server.answers import ApiError
 from duplex.server.calls import Calls
+from duplex.server.dashboard import Dashboard
 from duplex.server.health import Health
 from duplex.server.host_contract import SessionHost
 from duplex.server.middleware import make_middleware
 from duplex.server.page import add_page, page_dir
 from duplex.server.websocket import WebSocketRoute
 from duplex.telemetry import Observer
+from duplex.telemetry.hub import Telemetry
 
 
-def create_app(host: SessionHost, settings: ServerSettings, observer: Observer) -> web.Application:
-    """Return the app over `host`; it owns nothing that has to be closed."""
+def create_app(
+    host: SessionHost, settings: ServerSettings, observer: Observer, telemetry: Telemetry | None = None
+) -> web.Application:
+    """Return the app over `host`; it owns nothing that has to be closed.
+
+    Args:
+        observer: the measures that are shown.
+        telemetry: what has looked at the host; without it there is nothing to show live, and no traces.
+    """
     app = web.Application(middlewares=[make_middleware(settings.cors_origins)])
     Calls(host, settings).add_to(app)
     WebSocketRoute(host, settings).add_to(app)
+    if telemetry is not None:
+        Dashboard(host, telemetry, settings).add_to(app)
+        observer.before_showing(lambda: telemetry.measure_stages(host))
     Health(host, observer).add_to(app)
     app.router.add_post("/v1/realtime/client_secrets", _client_secrets)
     add_page(app, page_dir(settings.page_dir))

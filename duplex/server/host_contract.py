@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
+from duplex.actor.watch import LiveSession
 from duplex.media.contract import Transport
 from duplex.stages.contract import ModelPack, Progress
+from duplex.stages.runner import StageLoad
+from duplex.telemetry.live import Limit
 
 
 class EventSink(Protocol):
@@ -53,6 +57,19 @@ class SessionHost(Protocol):
         Raises:
             ServerBusy: no room, or not ready.
         """
+
+    @property
+    def draining(self) -> bool:
+        """No new sessions are taken; the live ones may finish."""
+
+    def live_sessions(self) -> Sequence[LiveSession]:
+        """Every live session, oldest first."""
+
+    def stage_loads(self) -> Sequence[StageLoad]:
+        """How busy every stage is, in the order of the graph."""
+
+    def admission_limits(self) -> Sequence[Limit]:
+        """What bounds the number of sessions."""
 
     async def start(self, progress: Progress) -> None:
         """Load the model and warm everything; `ready` follows.

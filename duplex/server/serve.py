@@ -19,6 +19,7 @@ from duplex.server.app import create_app
 from duplex.server.host_contract import SessionHost
 from duplex.stages.contract import Progress
 from duplex.telemetry import Observer, log_failure, sample_loop_lag
+from duplex.telemetry.hub import Telemetry
 
 _ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 """Where a server that listens everywhere is reached from its own machine."""
@@ -31,6 +32,7 @@ async def serve(
     *,
     progress: Progress,
     ready: Callable[[str], None],
+    telemetry: Telemetry | None = None,
 ) -> None:
     """Serve until SIGINT or SIGTERM; a second signal ends at once.
 
@@ -40,6 +42,7 @@ async def serve(
         observer: measures of the process.
         progress: told what is being loaded.
         ready: told the URL once sessions are served.
+        telemetry: has looked at the host; None: nothing is shown live.
     Raises:
         OSError: the address cannot be bound.
         PackError: the model cannot be loaded.
@@ -52,7 +55,7 @@ async def serve(
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, task.cancel)
     host = make_host()
-    async with listening(host, settings, observer) as url:
+    async with listening(host, settings, observer, telemetry) as url:
         await host.start(progress)
         ready(url)
         try:
@@ -72,10 +75,12 @@ async def _drain(host: SessionHost, timeout_s: float) -> None:
 
 
 @asynccontextmanager
-async def listening(host: SessionHost, settings: ServerSettings, observer: Observer) -> AsyncIterator[str]:
+async def listening(
+    host: SessionHost, settings: ServerSettings, observer: Observer, telemetry: Telemetry | None = None
+) -> AsyncIterator[str]:
     """Accept connections; yields the URL."""
     runner = web.AppRunner(
-        create_app(host, settings, observer), access_log=None, shutdown_timeout=settings.close_timeout_s
+        create_app(host, settings, observer, telemetry), access_log=None, shutdown_timeout=settings.close_timeout_s
     )
     await runner.setup()
     try:

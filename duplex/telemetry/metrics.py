@@ -1,4 +1,4 @@
-"""The measures of DESIGN.md §6 as Prometheus metrics.
+"""The measures of DESIGN.md §6, and what dashboards need beside them, as Prometheus metrics.
 
 `MEASURES` is the list; a name that is not in it raises, so that a misspelt measure fails its first test. No label names a
 session or a tenant. `observed` says where it was seen: `sent`, `heard` (our estimate) or `client` (its own report).
@@ -6,7 +6,7 @@ session or a tenant. `observed` says where it was seen: `sent`, `heard` (our est
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -21,7 +21,7 @@ _LEAD = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """One line of DESIGN.md §6."""
+    """One measure; docs/observability.md says what each is for."""
 
     kind: Literal["histogram", "counter", "gauge"]
     help: str
@@ -40,12 +40,26 @@ def _counter(text: str, *labels: str, preset: tuple[str, ...] = ()) -> Measure:
     return Measure(kind="counter", help=text, labels=labels, preset=preset)
 
 
+def _gauge(text: str, *labels: str) -> Measure:
+    return Measure(kind="gauge", help=text, labels=labels)
+
+
 _WHERE = ("sent", "heard", "client")
 MEASURES: Final[dict[str, Measure]] = {
     "duplex_ttfas_seconds": _histogram("End of the user's speech to the first audible sample", "observed"),
+    "duplex_ttfas_part_seconds": _histogram(
+        "Parts of it: endpointing, transcribe, think, talk, vocode, send; they add up to it turn by turn", "part"
+    ),
     "duplex_endpointing_seconds": _histogram("End of the user's speech to the decision that the turn has ended"),
     "duplex_stage_queue_seconds": _histogram("Wait of a job in a stage's queue", "stage", buckets=_FAST),
     "duplex_stage_compute_seconds": _histogram("One step of a stage, or an engine's whole job", "stage", buckets=_FAST),
+    "duplex_stage_queued_jobs": _gauge("Jobs that wait for a stage", "stage"),
+    "duplex_stage_queued_media_seconds": _gauge("Media in the jobs that wait for a stage", "stage"),
+    "duplex_stage_running_jobs": _gauge("Jobs that a stage computes", "stage"),
+    "duplex_stage_busy_seconds_total": _counter("Time in which a stage computed anything", "stage"),
+    "duplex_stage_job_seconds_total": _counter(
+        "The same, summed over the jobs in it; by the busy time it gives the mean batch", "stage"
+    ),
     "duplex_transfer_seconds": _histogram("Hand-over between stages", buckets=_FAST),
     "duplex_server_overhead_seconds": _histogram(
         "Deciding packet received to first submit, plus first vocoder sample to packet sent", buckets=_FAST
@@ -65,7 +79,8 @@ MEASURES: Final[dict[str, Measure]] = {
     "duplex_speculation_total": _counter("Replies begun before the turn had ended", "outcome"),
     "duplex_lead_seconds": _histogram("How far ahead of the listener a reply is", buckets=_LEAD),
     "duplex_playback_error_seconds": _histogram("Error bound of the playback front", buckets=_FAST),
-    "duplex_sessions": Measure(kind="gauge", help="Live sessions"),
+    "duplex_sessions": _gauge("Live sessions"),
+    "duplex_sessions_max": _gauge("Sessions admitted at once"),
     "duplex_admission_total": _counter("Sessions asked for", "decision", "reason"),
     "duplex_event_loop_lag_seconds": _histogram("How late the event loop wakes", buckets=_FAST),
     "duplex_send_lateness_seconds": _histogram("How late a packet leaves after its time", buckets=_FAST),
@@ -85,6 +100,16 @@ class Observer:
         self._registry = CollectorRegistry()
         self._metrics = {name: self._register(name, measure) for name, measure in MEASURES.items()}
         ProcessCollector(registry=self._registry)
+        self._also: Callable[[str, float, Mapping[str, str]], None] | None = None
+        self._bring_up_to_date: Callable[[], None] | None = None
+
+    def also(self, take: Callable[[str, float, Mapping[str, str]], None]) -> None:
+        """Let `take` have every measure too, from now on; there is one such taker."""
+        self._also = take
+
+    def before_showing(self, bring_up_to_date: Callable[[], None]) -> None:
+        """Call `bring_up_to_date` each time before the measures are shown: for those that are looked up, not told."""
+        self._bring_up_to_date = bring_up_to_date
 
     def _register(self, name: str, measure: Measure) -> Histogram | Counter | Gauge:
         match measure.kind:
@@ -118,6 +143,8 @@ class Observer:
             metric.inc(value)
         else:
             metric.set(value)
+        if self._also is not None:
+            self._also(name, value, labels)
 
     def observe(self, name: str, value: float, **labels: str) -> None:
         """`record`, with labels as keywords."""
@@ -134,4 +161,6 @@ class Observer:
 
     def render(self) -> bytes:
         """Return all measures in Prometheus's text format."""
+        if self._bring_up_to_date is not None:
+            self._bring_up_to_date()
         return generate_latest(self._registry)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -33,20 +34,49 @@ DESIGNED = {
     "duplex_event_loop_lag_seconds": set(),
     "duplex_send_lateness_seconds": set(),
 }  # fmt: skip
+FOR_DASHBOARDS = {
+    "duplex_ttfas_part_seconds": {"part"},
+    "duplex_stage_queued_jobs": {"stage"},
+    "duplex_stage_queued_media_seconds": {"stage"},
+    "duplex_stage_running_jobs": {"stage"},
+    "duplex_stage_busy_seconds_total": {"stage"},
+    "duplex_stage_job_seconds_total": {"stage"},
+    "duplex_sessions_max": set(),
+}
+EXPECTED = DESIGNED | FOR_DASHBOARDS
+PAGE = Path(__file__).parents[2] / "docs" / "observability.md"
 
 
 def test_the_measures_are_those_of_the_design() -> None:
-    assert {name: set(measure.labels) for name, measure in MEASURES.items()} == DESIGNED
+    assert {name: set(measure.labels) for name, measure in MEASURES.items()} == EXPECTED
+
+
+def test_the_page_explains_every_measure_and_no_other() -> None:
+    assert set(re.findall(r"^\| `(duplex_\w+)", PAGE.read_text(), re.MULTILINE)) == set(MEASURES)
+
+
+def test_what_is_looked_up_is_brought_up_to_date_before_it_is_shown() -> None:
+    observer = Observer()
+    observer.before_showing(lambda: observer.observe("duplex_sessions_max", 7))
+    assert "duplex_sessions_max 7.0" in observer.render().decode()
+
+
+def test_another_may_take_every_measure_too() -> None:
+    observer, taken = Observer(), []
+    observer.also(lambda name, value, labels: taken.append((name, value, dict(labels))))
+    observer.observe("duplex_ttfas_seconds", 0.5, observed="sent")
+    observer.count("duplex_stale_packets_total")
+    assert taken == [("duplex_ttfas_seconds", 0.5, {"observed": "sent"}), ("duplex_stale_packets_total", 1, {})]
 
 
 def test_every_measure_is_rendered_under_its_name() -> None:
     observer = Observer()
-    for name, labels in DESIGNED.items():
+    for name, labels in EXPECTED.items():
         observer.record(name, 1.0, dict.fromkeys(labels, "x"))
         assert observer.value(name, **dict.fromkeys(labels, "x")) == 1.0
     shown = observer.render().decode()
     families = set(re.findall(r"^# TYPE (duplex_\w+) ", shown, re.MULTILINE))
-    assert families == set(DESIGNED)
+    assert families == set(EXPECTED)
     assert "_created" not in shown
 
 
