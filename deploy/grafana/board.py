@@ -108,7 +108,10 @@ _ROWS: Final = (
             ),
             Panel(
                 title="Refused", kind="stat", width=3, unit="percentunit",
-                queries=((f"{total('duplex_admission_total', decision='refused')} / {total('duplex_admission_total')}", ""),),
+                # Without refusals there is no such series, and that is 0.
+                queries=(
+                    (f"({total('duplex_admission_total', decision='refused')} or vector(0)) / {total('duplex_admission_total')}", ""),
+                ),
             ),
             Panel(
                 title="Broken invariants", kind="stat", width=3, unit="none", zero=True,
