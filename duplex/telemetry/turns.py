@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from duplex.payloads import Role
@@ -42,7 +42,7 @@ class Turn:
 
     conversation_id: str
     reply: ReplyView
-    """As it was last told to the client."""
+    """As it was last told to the client, without its item and metadata."""
     started_at: MonoNs
     ended_at: MonoNs
     epoch: int = 0
@@ -125,7 +125,7 @@ class TurnCollector:
                 if turn is not None:
                     self._close(now)
                 self._turn = Turn(
-                    conversation_id=self._conversation_id, reply=reply, started_at=now, ended_at=now,
+                    conversation_id=self._conversation_id, reply=_bare(reply), started_at=now, ended_at=now,
                     stages=list(self._listening),
                 )  # fmt: skip
                 self._listening.clear()
@@ -134,7 +134,7 @@ class TurnCollector:
                 turn.split = split
                 turn.started_at = min(turn.started_at, MonoNs(now - ns_from_seconds(split["ttfas"])))
             case ReplyDone(reply=reply) if turn is not None and turn.reply.id == reply.id:
-                turn.reply = reply
+                turn.reply = _bare(reply)
                 turn.ended_at = now
                 self._done = True
                 if not reply.output_audio:
@@ -165,3 +165,8 @@ class TurnCollector:
         turn.epoch = self._epoch
         turn.started_at = min([turn.started_at, *(span.queued_at for span in turn.stages)])
         self._emit(turn)
+
+
+def _bare(reply: ReplyView) -> ReplyView:
+    """Return a reply without what was said in it, or about it by the client."""
+    return replace(reply, item=None, metadata=None)
