@@ -9,7 +9,7 @@ GET  /v1/duplex/info                           model, version                   
 GET  /v1/duplex/live                           snapshots of the server                       dashboard
 GET  /v1/duplex/sessions, …/{id}/trace         sessions, and what happened in one            dashboard
 GET  /healthz, /readyz, /metrics                                                             health
-GET  /                                         the page                                      page
+GET  /, /dashboard                             the pages                                     page
 """
 
 from __future__ import annotations
