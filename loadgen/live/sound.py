@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from duplex.payloads import Float32Array, Int16Array
+from duplex.payloads import Int16Array
 from duplex.units import MonoNs
 
 AUDIBLE_DBFS = -50.0
@@ -31,22 +31,17 @@ SILENT = Level(None, False)
 
 
 def level_of(pcm: Int16Array, rate: int) -> Level:
-    """Return the level of shape (n,) mono audio; a last window shorter than 10 ms counts as one."""
-    window = rate // 100
-    loud = np.flatnonzero(_powers(pcm, window) > _AUDIBLE_POWER)
-    if len(loud):
-        size = len(pcm)
-        return Level((int(loud[0]) * window / size, min((int(loud[-1]) + 1) * window / size, 1.0)), True)
-    content = bool(len(pcm)) and max(int(pcm.max()), -int(pcm.min())) > _DIGITAL_SILENCE
-    return Level(None, content) if content else SILENT
-
-
-def _powers(pcm: Int16Array, window: int) -> Float32Array:
-    if len(pcm) % window:
-        pcm = np.pad(pcm, (0, -len(pcm) % window))
-    windows = pcm.astype(np.float32).reshape(-1, window)
-    powers: Float32Array = np.einsum("ij,ij->i", windows, windows) / np.float32(window)
-    return powers
+    """Return the level of shape (n,) mono audio, n ≥ 1; a last window shorter than 10 ms counts as one."""
+    window, size = rate // 100, len(pcm)
+    samples = pcm.astype(np.float32)
+    first = last = -1
+    for at in range(0, size, window):
+        piece = samples[at : at + window]
+        if float(np.dot(piece, piece)) > _AUDIBLE_POWER * len(piece):
+            first, last = (at if first < 0 else first), at
+    if last >= 0:
+        return Level((first / size, min(last + window, size) / size), True)
+    return Level(None, True) if max(int(pcm.max()), -int(pcm.min())) > _DIGITAL_SILENCE else SILENT
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,12 +109,12 @@ def timeline(turns: Sequence[TurnRow], sessions: Sequence[SessionRow], pulses: S
     return seconds
 
 
-def _live(pulses: Sequence[Pulse], second: int) -> int:
+def _live(pulses: Sequence[Pulse], second: int) -> int | None:
     newest: dict[int, int] = {}
     for pulse in pulses:
         if second <= pulse.at_s < second + 1:
             newest[pulse.process] = pulse.live
-    return sum(newest.values())
+    return sum(newest.values()) if newest else None
 
 
 def _at(values: Sequence[float], percent: float) -> float | None:

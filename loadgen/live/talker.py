@@ -12,8 +12,8 @@
 Every time is absolute: the microphone's packet n is captured from `base + n · 20 ms` on, whenever it leaves. TTFAS runs
 from the intended end of speech on that schedule, so neither a late generator nor a stalled server hides in it.
 
-Sound belongs to the answer that was announced last when it arrived. Where the events come after the sound (a lost packet of
-the data channel), what was heard since the end of speech is given to the answer that they announce.
+Sound belongs to the answer that was announced last when it arrived. Where the event comes after the sound (a lost packet of
+the data channel), the stretch of sound that goes on as it comes is given to the answer that it announces.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ from loadgen.trace import SessionTrace, Turn
 PACKET_NS = ns_from_ms(20)
 _STALE_AFTER = ns_from_ms(100)
 """After the news of a cut: the fade's packet, a tick of the sender and the network's jitter are in it."""
+_SAME_STRETCH = ns_from_ms(200)
+"""Sounds no further apart are one stretch."""
 _ENDED_BY_ITSELF = ns_from_ms(1000)
 """An answer that ends uncut within this of the interrupting onset was at its end anyway."""
 
@@ -194,7 +196,7 @@ class Talker:
         """Take an event of the server's."""
         match event["type"]:
             case "response.created":
-                self._announce(event["response"]["id"])
+                self._announce(event["response"]["id"], now)
             case "response.done":
                 status = event["response"]["status"]
                 self._finish(
@@ -216,16 +218,16 @@ class Talker:
             if self._latest.last is not None and self._latest.last > now:
                 self._latest.last = now
 
-    def _announce(self, response: str) -> None:
+    def _announce(self, response: str, now: MonoNs) -> None:
         self._answers += 1
         answer = self._latest = Answer(number=self._answers, response=response)
         if self._exchange is None:
             return
         self._exchange.answers.append(answer)
-        early = [sound for sound in self._orphans if sound.start < self._exchange.end]
-        for sound in self._orphans[len(early) :]:
+        own = _run_up_to(self._orphans, now)
+        for sound in self._orphans[own:]:
             answer.add(sound)
-        self._orphans = early
+        del self._orphans[own:]
 
     def _find(self, response: str) -> Answer | None:
         for exchange in (self._exchange, self._before):
@@ -432,6 +434,15 @@ class Talker:
             row.split = answer.split
             _note_stop(row, answer, exchange.interrupted_at)
         self._rows.append(row)
+
+
+def _run_up_to(sounds: list[Sound], now: MonoNs) -> int:
+    """Return where the stretch of sound begins that goes on until now; the length of the list when none does."""
+    at, until = len(sounds), int(now)
+    while at and sounds[at - 1].end + _SAME_STRETCH >= until:
+        at -= 1
+        until = sounds[at].start
+    return at
 
 
 def _note_stop(row: TurnRow, answer: Answer, onset: MonoNs | None) -> None:

@@ -16,6 +16,8 @@ class Figure:
     value: float | str | None
     unit: str = ""
     """s, ms, % or nothing."""
+    ci: tuple[float, float] | None = None
+    """Confidence interval of the value."""
 
     @property
     def text(self) -> str:
@@ -24,7 +26,8 @@ class Figure:
             return "–"
         if isinstance(self.value, str):
             return self.value
-        return shown(self.value, self.unit)
+        text = shown(self.value, self.unit)
+        return text if self.ci is None else f"{text} [{shown(self.ci[0], '')}, {shown(self.ci[1], '')}]"
 
 
 def shown(value: float, unit: str) -> str:
@@ -108,22 +111,20 @@ _AT = {
 def _sim(result: Result) -> list[Figure]:
     rows = [Figure(label="model", value=model(result)), Figure(label="trace", value=result["trace"])]
     for policy, of in result["policies"].items():
-        rows.append(Figure(label=f"{policy}: goodput", value=_mean(of["goodput_rps"]), unit="sessions/s"))
+        rows.append(_with_interval(f"{policy}: goodput", of["goodput_rps"], "sessions/s"))
         for share, at in of.get("at", {}).items():
             rows += [
-                Figure(
-                    label=f"{policy} at {share}: {key.removesuffix('_s').replace('_', ' ')}",
-                    value=_mean(at.get(key)),
-                    unit=unit,
-                )
+                _with_interval(f"{policy} at {share}: {key.removesuffix('_s').replace('_', ' ')}", at[key], unit)
                 for key, unit in _AT.items()
                 if key in at
             ]
     return rows
 
 
-def _mean(value: Any) -> float | None:
-    """Return a plain number, or that of an object with a confidence interval."""
-    if isinstance(value, dict):
-        value = value.get("value", value.get("mean"))
-    return None if value is None else float(value)
+def _with_interval(label: str, value: Any, unit: str) -> Figure:
+    """Return a figure of a plain number, or of one with its confidence interval."""
+    if not isinstance(value, dict):
+        return Figure(label=label, value=value, unit=unit)
+    low_high = value.get("ci")
+    ci = (float(low_high[0]), float(low_high[1])) if low_high and None not in low_high else None
+    return Figure(label=label, value=value.get("value", value.get("mean")), unit=unit, ci=ci)

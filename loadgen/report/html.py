@@ -25,8 +25,8 @@ def render(results: Sequence[Result]) -> str:
     title = " against ".join(name(result) for result in results)
     style = resources.files("loadgen.report").joinpath("page.css").read_text(encoding="utf-8")
     body = [
-        f"<h1>{escape(title)}</h1>",
-        *(_head(result) for result in results),
+        f"<h1>{escape(title)} {_badge(results[0]) if len(results) == 1 else ''}</h1>",
+        *(_head(result, titled=len(results) > 1) for result in results),
         _tiles(results[0]) if len(results) == 1 else "",
         '<section class="plots">',
         *(f"<figure><figcaption>{escape(plot.title)}</figcaption>{plot.svg}</figure>" for plot in plots.plots(results)),
@@ -41,12 +41,15 @@ def render(results: Sequence[Result]) -> str:
     )
 
 
-def _head(result: Result) -> str:
-    where = result.get("machine", {})
-    double = result["kind"] == "live" and result["server"]["model"].get("test_double")
-    badge = '<span class="badge">test double: no model was measured</span>' if double else ""
+def _badge(result: Result) -> str:
     if result["kind"] == "sim":
-        badge = '<span class="badge">simulated</span>'
+        return '<span class="badge">simulated</span>'
+    double = result["server"]["model"].get("test_double")
+    return '<span class="badge">test double: no model was measured</span>' if double else ""
+
+
+def _head(result: Result, titled: bool) -> str:
+    where = result.get("machine", {})
     slo = result["slo"]
     owed = f"{100 * slo['share']:g} % of turns with TTFAS ≤ {slo['ttfas_s']:g} s and no underrun over {1000 * slo['underrun_s']:g} ms"
     facts = [
@@ -62,7 +65,8 @@ def _head(result: Result) -> str:
     ]
     listed = "".join(f"<dt>{key}</dt><dd>{escape(str(value))}</dd>" for key, value in facts if value)
     warned = "".join(f'<p class="warning">{escape(warning)}</p>' for warning in result.get("warnings", ()))
-    return f"<section><h2>{escape(name(result))} {badge}</h2><dl>{listed}</dl>{warned}</section>"
+    title = f"<h2>{escape(name(result))} {_badge(result)}</h2>" if titled else ""
+    return f"<section>{title}<dl>{listed}</dl>{warned}</section>"
 
 
 def _load(where: dict[str, object]) -> str:
@@ -89,7 +93,9 @@ def _table(listed: list[list[str]], several: bool) -> str:
         f"<tr><th>{escape(row[0])}</th>{''.join(f'<td>{escape(cell)}</td>' for cell in row[1:])}</tr>"
         for row in listed[1:]
     )
-    return f'<section class="scroll"><h2>Figures</h2><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></section>'
+    kind = "scroll" if several else "columns"
+    head = f"<thead><tr>{head}</tr></thead>" if several else ""
+    return f'<section class="{kind}"><h2>Figures</h2><table>{head}<tbody>{body}</tbody></table></section>'
 
 
 def _steps(result: Result) -> str:

@@ -45,7 +45,10 @@ def _goodput(results: Sequence[Result]) -> list[Plot]:
             axes = svg.Axes(
                 x=label, y="turns within SLO, %", limit=100 * share, limit_name=f"owed: {100 * share:g} %", y_max=100
             )
-            made.append(Plot(title="Turns within the SLO against load", svg=svg.lines(series, axes)))
+            title = "Turns within the SLO against load"
+            if len(series) == 1 and len(results) > 1:
+                title += f": {series[0].name}"
+            made.append(Plot(title=title, svg=svg.lines(series, axes)))
     return made
 
 
@@ -79,18 +82,19 @@ def _live(results: Sequence[Result]) -> list[Plot]:
     )
     ttfas = _curves(results, lambda result: [row["ttfas_s"] for row in result["turns"]])
     stop = _curves(results, lambda result: [row["stop_s"] for row in result["turns"]])
+    over = (0.0, max(result["took_s"] for result in results))
     made = [
         Plot(title="Time to first audio, heard, by percentile", svg=svg.lines(ttfas, owed)),
-        Plot(title="Time to first audio over the run (last 10 s)", svg=_ttfas_over_time(results)),
+        Plot(title="Time to first audio over the run (last 10 s)", svg=_ttfas_over_time(results, over)),
         *(
             Plot(title=_titled("Where the time to first audio went", result, results), svg=_split(result))
             for result in results
         ),
-        Plot(title="Talkers connected", svg=svg.lines(_over_time(results, "live"), svg.Axes(x="seconds", y="talkers"))),
         Plot(
-            title="Silence inside answers",
-            svg=svg.bars(_over_time(results, "underrun_s"), svg.Axes(x="seconds", y="seconds of underrun")),
+            title="Talkers connected",
+            svg=svg.lines(_over_time(results, "live"), svg.Axes(x="seconds", y="talkers", x_range=over)),
         ),
+        Plot(title="Underruns: silence inside answers", svg=_underruns(results, over)),
         Plot(
             title="Interruption to silence, by percentile",
             svg=svg.lines(stop, svg.Axes(x="percentile of interruptions", y="seconds", x_range=(0, 100))),
@@ -113,17 +117,20 @@ def _curves(results: Sequence[Result], values: Callable[[Result], list[float | N
 
 
 def _over_time(results: Sequence[Result], key: str) -> list[svg.Series]:
-    return [
-        svg.Series(
-            name=name(result),
-            points=[(second["t_s"], second[key]) for second in result["timeline"]],
-            colour=number % _COLOURS,
-        )
-        for number, result in enumerate(results)
-    ]
+    series = []
+    for number, result in enumerate(results):
+        points = [(second["t_s"], second[key]) for second in result["timeline"] if second[key] is not None]
+        series.append(svg.Series(name=name(result), points=points, colour=number % _COLOURS))
+    return series
 
 
-def _ttfas_over_time(results: Sequence[Result]) -> str:
+def _underruns(results: Sequence[Result], over: tuple[float, float]) -> str:
+    if not any(result["aggregates"]["underruns"]["n"] for result in results):
+        return '<p class="none">None in this run.</p>'
+    return svg.bars(_over_time(results, "underrun_s"), svg.Axes(x="seconds", y="seconds of underrun", x_range=over))
+
+
+def _ttfas_over_time(results: Sequence[Result], over: tuple[float, float]) -> str:
     series = []
     for number, result in enumerate(results):
         for key, label in (("recent_p50_s", "p50"), ("recent_p90_s", "p90")):
@@ -131,7 +138,7 @@ def _ttfas_over_time(results: Sequence[Result]) -> str:
             named = label if len(results) == 1 else f"{name(result)} {label}"
             series.append(svg.Series(name=named, points=points, colour=number % _COLOURS, dashed=label == "p50"))
     slo = results[0]["slo"]["ttfas_s"]
-    return svg.lines(series, svg.Axes(x="seconds", y="seconds", limit=slo, limit_name=f"SLO {slo:g} s"))
+    return svg.lines(series, svg.Axes(x="seconds", y="seconds", limit=slo, limit_name=f"SLO {slo:g} s", x_range=over))
 
 
 def _split(result: Result) -> str:

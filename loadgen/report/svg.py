@@ -147,9 +147,7 @@ def _svg(frame: _Frame, drawn: list[str], axes: Axes) -> str:
     if axes.limit is not None and axes.limit <= frame.y_to:
         y = frame.y(axes.limit)
         parts.append(f'<line class="limit" x1="{_LEFT}" y1="{y:.1f}" x2="{right}" y2="{y:.1f}"/>')
-        parts.append(
-            f'<text class="limit-name" x="{right}" y="{y - 5:.1f}" text-anchor="end">{escape(axes.limit_name)}</text>'
-        )
+        parts.append(f'<text class="limit-name" x="{_LEFT + 5}" y="{y - 5:.1f}">{escape(axes.limit_name)}</text>')
     parts.append(f'<text x="{(_LEFT + right) / 2}" y="{_HEIGHT - 4}" text-anchor="middle">{escape(axes.x)}</text>')
     middle = (_TOP + bottom) / 2
     parts.append(
