@@ -315,14 +315,12 @@ def board() -> dict[str, Any]:
 
 
 def _instances() -> dict[str, Any]:
-    asks = "label_values(duplex_sessions, instance)"
     return {
         "name": "instance",
         "label": "Server",
         "type": "query",
         "datasource": DATASOURCE,
-        "definition": asks,
-        "query": {"query": asks, "refId": "instances"},
+        "query": {"query": "label_values(duplex_sessions, instance)", "refId": "instances"},
         "refresh": 2,
         "sort": 1,
         "multi": True,
