@@ -13,6 +13,7 @@ Source: OpenTelemetry semantic conventions, gen_ai (spans, attributes); OTLP spe
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Final
 
@@ -31,6 +32,7 @@ from duplex.units import MonoNs, seconds_from_ns
 
 _TRACES_PATH: Final = "/v1/traces"
 _BATCH_MAX: Final = 512
+_CLOSE_S: Final = 2.0
 _FINISH: Final = {"max_output_tokens": "length", "turn_detected": "interrupted", "client_cancelled": "cancelled"}
 """Reasons of ours by the names that readers of gen_ai spans know; the rest stands as it is."""
 
@@ -48,7 +50,7 @@ class TurnExporter:
     def __init__(self, *, endpoint: str | None, queue_max: int, model: str, unix_ns: Callable[[MonoNs], int]) -> None:
         self._model = model
         self._unix_ns = unix_ns
-        exporter = OTLPSpanExporter(endpoint=None if endpoint is None else endpoint.rstrip("/") + _TRACES_PATH)
+        self._exporter = OTLPSpanExporter(endpoint=None if endpoint is None else endpoint.rstrip("/") + _TRACES_PATH)
         self._provider = TracerProvider(
             resource=Resource.create({SERVICE_NAME: "duplex", SERVICE_VERSION: duplex.__version__}),
             span_limits=SpanLimits(max_events=SPANS_MAX),
@@ -56,7 +58,7 @@ class TurnExporter:
         )
         batch = min(_BATCH_MAX, queue_max)
         self._provider.add_span_processor(
-            BatchSpanProcessor(exporter, max_queue_size=queue_max, max_export_batch_size=batch)
+            BatchSpanProcessor(self._exporter, max_queue_size=queue_max, max_export_batch_size=batch)
         )
         self._tracer = self._provider.get_tracer("duplex", duplex.__version__)
 
@@ -88,8 +90,14 @@ class TurnExporter:
         root.end(self._unix_ns(turn.ended_at))
 
     def close(self) -> None:
-        """Send what waits, for as long as one attempt takes, and stop the thread. Blocks: not for the loop's thread."""
+        """Send what waits, and stop the thread; a collector that does not answer is given up after a few seconds.
+
+        Blocks: not for the loop's thread.
+        """
+        give_up = threading.Timer(_CLOSE_S, self._exporter.shutdown)  # ends its retries, which last for ten seconds
+        give_up.start()
         self._provider.shutdown()
+        give_up.cancel()
 
 
 def _attributes(turn: Turn, model: str) -> dict[str, AttributeValue]:

@@ -15,7 +15,7 @@ from duplex.session.effects import Effect
 from duplex.telemetry.layout import Layout, Slice, lay_out
 from duplex.telemetry.perfetto import to_perfetto
 from duplex.units import MonoNs, ns_from_ms
-from tests.sim.watched import UNIX_NS, WatchedServer
+from tests.sim.watched import UNIX_NS, SimHost, WatchedServer
 from tests.sim.world import Session
 
 pytestmark = pytest.mark.sim
@@ -306,3 +306,42 @@ def test_looking_at_a_lane_changes_nothing() -> None:
             session.say(ms)
     assert [event["type"] for _, event in session.client.events] == quiet.client.types()
     assert json.dumps(session.client.events) == json.dumps(quiet.client.events)
+
+
+def test_the_snapshot_adds_up() -> None:
+    server = watched()
+    live = server.telemetry.live(SimHost(server))
+    live.look(server.world.now())
+    server.connect("websocket", opens=False)
+    converse(server)
+    now = server.world.now()
+    shown = live.snapshot(now, 1000.0)
+    assert (shown.seq, shown.at_s, shown.uptime_s) == (1, 1000.0, 22.5)
+    assert (shown.sessions.live, shown.sessions.max, shown.model.test_double) == (2, 10, True)
+    assert shown.ttfas.sent.n == shown.ttfas.heard.n == shown.ttfas.split.think.n == 2
+    assert shown.ttfas.sent.p50 is not None and shown.ttfas.heard.p50 is not None
+    assert shown.ttfas.heard.p50 > shown.ttfas.sent.p50
+    split = shown.ttfas.split
+    parts = [split.endpointing, split.transcribe, split.think, split.talk, split.vocode, split.send]
+    assert sum(part.p50 or 0 for part in parts) == pytest.approx(shown.ttfas.sent.p50, abs=0.002)
+    assert shown.barge_in.outcomes == {"confirmed": 1, "refused": 1}
+    assert (shown.barge_in.detect.n, shown.barge_in.confirm.n, shown.barge_in.egress.n) == (2, 1, 1)
+    assert [lane.mode for lane in shown.lanes] == ["connecting", "listening"]
+    assert shown.lanes[1].epoch == 1
+    assert sum(bucket.barge_ins for bucket in shown.history) == 1
+    assert [(limit.name, limit.load, limit.limit) for limit in shown.admission.limits] == [("loop", 0.25, 0.8)]
+    think = next(stage for stage in shown.stages if stage.name == "think")
+    assert 0 < think.busy < 1
+    assert think.batch_mean == 1
+    assert server.observer.value("duplex_ttfas_part_seconds", part="think") == 2
+
+
+def test_what_is_looked_up_becomes_a_measure() -> None:
+    server = watched()
+    host = SimHost(server)
+    for _ in range(2):
+        converse(server)
+        server.telemetry.measure_stages(host)
+    busy = sum(load.busy_s for load in host.stage_loads() if load.name == "think")
+    assert server.observer.value("duplex_stage_busy_seconds_total", stage="think") == pytest.approx(busy)
+    assert server.observer.value("duplex_sessions_max") == 10

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 from duplex_models.sim import SimOptions
 
+from duplex.actor.watch import LiveSession
 from duplex.config import TelemetrySettings
 from duplex.telemetry import Observer
 from duplex.telemetry.hub import Telemetry
@@ -48,3 +50,33 @@ class WatchedServer(Server):
         found = self.telemetry.timelines.find(session.actor.session_id, self.world.now())
         assert found is not None
         return found.copy()
+
+
+class SimHost:
+    """What a snapshot asks of a host, answered by a simulated server."""
+
+    sessions_max = 10
+    draining = False
+    admission_limits = staticmethod(lambda: [SimpleNamespace(name="loop", load=0.25, limit=0.8)])
+
+    def __init__(self, server: WatchedServer) -> None:
+        self.pack = server.pack
+        self.stage_loads = server.runners.loads
+        self._server = server
+
+    @property
+    def sessions(self) -> int:
+        return len(self.live_sessions())
+
+    def live_sessions(self) -> list[LiveSession]:
+        return [
+            LiveSession(
+                key=key,
+                transport=session.actor.transport_name,
+                opened=session.actor.opened,
+                began_at=MonoNs(0),
+                state=session.actor.lane_state(),
+            )
+            for key, session in enumerate(self._server.sessions)
+            if not session.ended
+        ]
