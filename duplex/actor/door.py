@@ -164,16 +164,17 @@ class _TurnMeasures:
         self._first_look_s = settings.turn.first_look_ms / 1000
         self._underrun_max_s = settings.admission.slo_underrun_ms / 1000
         self._endpointing_s = 0.0
-        self._underrun_s = 0.0
+        self._broken = False
+        """The turn had a gap that counts, and was told of as a miss."""
 
     def __call__(self, name: str, value: float, labels: dict[str, str]) -> None:
         self._observe(name, value, labels)
         if name == "duplex_endpointing_seconds":
             self._endpointing_s = value
         elif name == "duplex_ttfas_seconds" and labels["observed"] == "sent":
-            self._underrun_s = 0.0
+            self._broken = False
             self._turn(value - max(0.0, self._endpointing_s - self._first_look_s), 0.0)
         elif name == "duplex_underrun_seconds_total" and labels["observed"] == "sent":
-            before, self._underrun_s = self._underrun_s, self._underrun_s + value
-            if before <= self._underrun_max_s < self._underrun_s:
-                self._turn(0.0, self._underrun_s)
+            if value > self._underrun_max_s and not self._broken:
+                self._broken = True
+                self._turn(0.0, value)
