@@ -4,9 +4,9 @@ GET /v1/duplex/live                       Server-Sent Events, a snapshot each; ?
 GET /v1/duplex/sessions                   the sessions that have a trace; for callers on this machine only
 GET /v1/duplex/sessions/{id}/trace        the trace; whoever knows a session's id may have it
 
-A session's id gives access to it (hang-up, trace), so it stands in no snapshot, no trace and no span. Snapshots are made at
-most `telemetry.live_per_s` times a second however many watch, and not at all when nobody does; a watcher that reads slowly
-gets fewer of them, and one that reads nothing is dropped.
+A session's id gives access to it (hang-up, trace), so it stands in no snapshot, no trace and no span. Snapshots are made for
+all watchers together, no more often than `telemetry.live_per_s` allows, and not at all when nobody watches; a watcher that
+reads slowly gets fewer of them, and one that reads nothing is dropped.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ _STREAM_HEADERS: Final = {
 }
 _PROXIED: Final = ("Forwarded", "X-Forwarded-For", "Via")
 """Headers that say that the caller is not who is connected."""
+_SHARE_MAX: Final = 25
+"""Snapshots take at most one part in so many of the loop's time, however many sessions there are."""
 _TRACE_TYPE: Final = "application/vnd.perfetto.trace"
 
 
@@ -59,8 +61,8 @@ class Dashboard:
         self._watchers = 0
         self._frame = ""
         """The newest snapshot as JSON …"""
-        self._framed_at: MonoNs | None = None
-        """… and when it was made."""
+        self._stale_at = MonoNs(0)
+        """… and until when it is good enough."""
         self._next_look: asyncio.TimerHandle | None = None
         self._stopping = asyncio.Event()
 
@@ -93,9 +95,13 @@ class Dashboard:
         period_s = 1 / self._settings.live_per_s
         try:
             await response.write(b"retry: 2000\n\n")
+            told = ""
             while not self._stopping.is_set():
-                async with asyncio.timeout(self._settings.live_stall_s):
-                    await response.write(f"data: {self._newest()}\n\n".encode())
+                frame = self._newest()
+                if frame is not told:
+                    async with asyncio.timeout(self._settings.live_stall_s):
+                        await response.write(f"data: {frame}\n\n".encode())
+                    told = frame
                 await self._pause(period_s)
         except ConnectionError:
             pass  # the watcher is gone, and that is the end of it
@@ -113,19 +119,21 @@ class Dashboard:
             return
 
     def _newest(self) -> str:
-        """Return a snapshot that is younger than half a period."""
-        now = self._telemetry.clock.now()
-        fresh_ns = ns_from_seconds(0.5 / self._settings.live_per_s)
-        if self._framed_at is None or now - self._framed_at > fresh_ns:
-            self._framed_at = now
-            self._frame = to_json(self._live.snapshot(now, self._telemetry.clock.unix_ns(now) / 1e9))
+        """Return a snapshot that is younger than a period; a costly one is kept for longer."""
+        clock = self._telemetry.clock
+        now = clock.now()
+        if now >= self._stale_at:
+            self._frame = to_json(self._live.snapshot(now, clock.unix_ns(now) / 1e9))
+            took_ns = clock.now() - now
+            fresh_ns = max(ns_from_seconds(0.9 / self._settings.live_per_s), took_ns * _SHARE_MAX)
+            self._stale_at = MonoNs(now + fresh_ns)
         return self._frame
 
     async def _start(self, app: web.Application) -> None:
         self._look()
 
     def _look(self) -> None:
-        """Note the stages' counts, now and every few seconds."""
+        """Note what a first watcher will want to know of the past, now and every few seconds."""
         self._live.look(self._telemetry.clock.now())
         self._next_look = asyncio.get_running_loop().call_later(self._settings.bucket_s, self._look)
 

@@ -104,7 +104,8 @@ class Live:
         self._seq = 0
 
     def look(self, now: MonoNs) -> None:
-        """Take the stages' counts; called every few seconds, so that a first watcher sees a whole window."""
+        """Note what a first watcher will want to know of the past; called once in a bucket's time."""
+        self._window.close_buckets(now)
         self._stages.look(self._host.stage_loads(), now)
 
     def snapshot(self, now: MonoNs, unix_s: float) -> Snapshot:

@@ -1,7 +1,7 @@
 """The newest values of the measures that the dashboard shows, and what they amount to over a sliding window.
 
-Taking a measure is one dictionary look-up and two stores into a ring. Quantiles, counts and the history are computed when
-somebody asks, and only then. Every ring is bounded in values; overflow rule: `drop_oldest`, so that a measure that comes
+Taking a measure is a dictionary look-up and two stores into a ring. Quantiles and counts are computed when somebody asks,
+and only then; a bucket of the history once its time is over. Every ring is bounded in values; overflow rule: `drop_oldest`, so that a measure that comes
 faster than its ring is long is described by its newest values.
 
     ring      ··········|v  v v    v  vv v   v v|   ← the window ends now
@@ -11,6 +11,7 @@ faster than its ring is long is described by its newest values.
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -60,7 +61,7 @@ KEPT: Final = frozenset({*_SERIES, *_TOTALS})
 
 
 class Series:
-    """The newest values of one measure with their times.
+    """The newest values of one measure with their times, which never go back.
 
     Args:
         values_max: bound on them.
@@ -71,7 +72,7 @@ class Series:
         self._times = array("q")
         self._values = array("d")
         self._next = 0
-        """Where the next value goes once the ring is full."""
+        """Where the next value goes once the ring is full: what is from there on is older than what is before it."""
 
     def add(self, value: float, now: MonoNs) -> None:
         """Take a value; past the bound the oldest goes."""
@@ -84,18 +85,24 @@ class Series:
         self._next = (self._next + 1) % self._max
 
     def between(self, start: int, end: int) -> NDArray[np.float64]:
-        """Return the values of `start <= time < end`, in no order, as an array of their own."""
-        times = np.frombuffer(self._times, np.int64)
-        values = np.frombuffer(self._values, np.float64)
-        return values[(times >= start) & (times < end)]
+        """Return the values of `start <= time < end`, oldest first, as an array of their own."""
+        older = self._slice(start, end, self._next, len(self._times))
+        if not self._next:
+            return older
+        return np.concatenate((older, self._slice(start, end, 0, self._next)))
 
     def last_before(self, end: int) -> float | None:
         """Return the newest value before `end`; None if there is none."""
-        times = np.frombuffer(self._times, np.int64)
-        earlier = np.flatnonzero(times < end)
-        if not len(earlier):
-            return None
-        return self._values[int(earlier[np.argmax(times[earlier])])]
+        for low, high in ((0, self._next), (self._next, len(self._times))):
+            found = bisect_left(self._times, end, low, high)
+            if found > low:
+                return self._values[found - 1]
+        return None
+
+    def _slice(self, start: int, end: int, low: int, high: int) -> NDArray[np.float64]:
+        first = bisect_left(self._times, start, low, high)
+        last = bisect_left(self._times, end, first, high)
+        return np.array(self._values[first:last], np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,12 +193,8 @@ class Window:
             now: the present.
             unix_s: the same moment as Unix time.
         """
-        oldest = now - self._bucket_ns * ((self._closed.maxlen or 0) + 1)
-        if self._open_start < oldest:  # nobody looked for longer than the history is
-            self._open_start += -(-(oldest - self._open_start) // self._bucket_ns) * self._bucket_ns
-        while self._open_start + self._bucket_ns <= now:
-            self._closed.append(self._bucket(self._open_start, self._open_start + self._bucket_ns))
-            self._open_start += self._bucket_ns
+        self.close_buckets(now)
+        oldest = self._oldest(now)
         buckets = [*self._closed, self._bucket(self._open_start, now + 1)]
         return [
             Bucket(
@@ -205,6 +208,19 @@ class Window:
             for bucket in buckets
             if bucket.start > oldest - self._bucket_ns
         ]
+
+    def close_buckets(self, now: MonoNs) -> None:
+        """Compute the buckets whose time is over; called now and then, so that a first look does not have to do them all."""
+        oldest = self._oldest(now)
+        if self._open_start < oldest:  # nobody looked for longer than the history is
+            self._open_start += -(-(oldest - self._open_start) // self._bucket_ns) * self._bucket_ns
+        while self._open_start + self._bucket_ns <= now:
+            self._closed.append(self._bucket(self._open_start, self._open_start + self._bucket_ns))
+            self._open_start += self._bucket_ns
+
+    def _oldest(self, now: MonoNs) -> int:
+        """Return when the history begins."""
+        return now - self._bucket_ns * ((self._closed.maxlen or 0) + 1)
 
     def _bucket(self, start: int, end: int) -> _Closed:
         ttfas = quantiles(self._values(TTFAS, start, end))
@@ -224,11 +240,19 @@ class Window:
 
 
 def quantiles(values: NDArray[np.float64]) -> Quantiles:
-    """Return the quantiles of some values in seconds, to a tenth of a millisecond."""
-    if not len(values):
+    """Return the quantiles of some values in seconds, between neighbours by their distance, to a tenth of a millisecond."""
+    n = len(values)
+    if not n:
         return Quantiles(n=0, p50=None, p90=None, p95=None)
-    p50, p90, p95 = (round(float(q), 4) for q in np.percentile(values, (50, 90, 95)))
-    return Quantiles(n=len(values), p50=p50, p90=p90, p95=p95)
+    ranked = np.sort(values)
+    p50, p90, p95 = (_between_ranks(ranked, q * (n - 1)) for q in (0.5, 0.9, 0.95))
+    return Quantiles(n=n, p50=p50, p90=p90, p95=p95)
+
+
+def _between_ranks(ranked: NDArray[np.float64], rank: float) -> float:
+    low = int(rank)
+    high = min(low + 1, len(ranked) - 1)
+    return round(float(ranked[low] + (ranked[high] - ranked[low]) * (rank - low)), 4)
 
 
 def parts_of(turn: TurnMetrics) -> dict[str, float]:

@@ -34,7 +34,7 @@ def test_a_series_holds_the_newest_values(values: list[float], values_max: int) 
     series = Series(values_max)
     for number, value in enumerate(values):
         series.add(value, MonoNs(number))
-    assert sorted(series.between(0, len(values))) == sorted(values[-values_max:])
+    assert list(series.between(0, len(values))) == values[-values_max:]
     assert series.last_before(len(values)) == (values[-1] if values else None)
 
 
