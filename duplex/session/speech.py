@@ -153,6 +153,8 @@ class Speech:
             self._talking = None
             measured = ns_from_samples(Samples(self._clause_length)) / max(1, len(self._clause.text))
             self._char_ns += _RATE_SMOOTHING * (measured - self._char_ns)
+        elif self._talking is not None:
+            self._renew(self._talking, Role.TALK, self._pace(now, self._unvoiced(), slack=2))
 
     def owns(self, job: JobId) -> bool:
         """Return whether a job is one of this reply's voice."""
@@ -174,13 +176,16 @@ class Speech:
         """Text that waits for the talker."""
         return sum(map(len, self._waiting))
 
+    @property
+    def full(self) -> bool:
+        """The thinker is as far ahead as it may be."""
+        return self._bounded and len(self._waiting) >= self._pacing.clauses_ahead
+
     def think_pace(self, now: MonoNs) -> Pace:
         """Return the pace of the reply's text: all that later stages hold counts as lead."""
         chars = self.chars_waiting + (len(self._clause.text) if self._talking is not None else 0)
         pace = self._pace(now, self._unvoiced(), slack=3, text_ns=round(chars * self._char_ns))
-        if self._bounded and len(self._waiting) >= self._pacing.clauses_ahead:
-            return replace(pace, blocked=True)
-        return pace
+        return replace(pace, blocked=True) if self.full else pace
 
     def repace(self, now: MonoNs) -> None:
         """The playback front has moved: renew the pace of what waits in the stages."""
@@ -214,8 +219,6 @@ class Speech:
             self.complete = True
             self._spoken.complete = True
             self._outbox.add(Enqueue(address=self._reply.address, item_id=self._item_id, audio=None, last=True))
-        elif self._talking is not None:
-            self._renew(self._talking, Role.TALK, self._pace(now, self._unvoiced(), slack=2))
 
     def _talk(self, text: str, now: MonoNs) -> None:
         self._reply.mark("thought", now)

@@ -84,6 +84,13 @@ class TurnOutput:
             return True
         if job == reply.think_job and isinstance(payload, TextDelta):
             self._thought(reply, payload, now)
+            if (
+                self._traits.pausable
+                and speech is not None
+                and reply.think_job is not None
+                and speech.full == self._pace.blocked
+            ):
+                return True  # as most tokens: nothing that the thinker has to know
         elif speech is None or not isinstance(payload, Latents | Audio) or not speech.take(job, payload, now):
             return False
         self._settle(reply, now)
@@ -145,8 +152,7 @@ class TurnOutput:
         if moved(self._pace, pace):
             self._pace = pace
             self._outbox.add(Repace(role=Role.THINK, job=reply.think_job, pace=pace))
-        unbounded = self._traits.pausable or not self._traits.bounded
-        if not unbounded and speech.chars_waiting > self._pacing.text_chars_max:
+        if not self._traits.pausable and speech.chars_waiting > self._pacing.text_chars_max:
             self._outbox.add(Drop(role=Role.THINK, job=reply.think_job))
             reply.think_job = None
             self._finish = "text_bound"

@@ -36,11 +36,13 @@ class WebRtcDelay:
         self._buffer_ms = buffer_ms
         self._jitter_ms = jitter_ms
         self._rtt_ms: float | None = None
+        self._estimate = self._estimated()
 
     def measured(self, rtt_ms: float | None, jitter_ms: float) -> None:
         """Take a receiver report's figures; RTCP's jitter is a mean, of which the 95th percentile is about three times."""
         self._rtt_ms = rtt_ms if rtt_ms is not None else self._rtt_ms
         self._jitter_ms = _P95_OF_MEAN * jitter_ms
+        self._estimate = self._estimated()
 
     @property
     def jitter_ms(self) -> float:
@@ -49,6 +51,9 @@ class WebRtcDelay:
 
     def estimate(self) -> ListenerDelay:
         """Return the delay: half the round trip and the client's jitter buffer."""
+        return self._estimate
+
+    def _estimated(self) -> ListenerDelay:
         half_rtt = (self._rtt_ms or 0.0) / 2
         error = self._jitter_ms + (self._buffer_ms if self._rtt_ms is None else self._buffer_ms / 2)
         return ListenerDelay(delay=samples_from_ms(half_rtt + self._buffer_ms), error=samples_from_ms(error))

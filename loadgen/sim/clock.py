@@ -1,0 +1,91 @@
+"""Virtual time: a heap of calls is the clock, and devices compute one step after another. The runners' `Executor`.
+
+Order within one instant is the order of scheduling, so that a run is the same every time.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from duplex.units import MonoNs, ns_from_seconds
+
+Call = Callable[[], None]
+
+
+class Device:
+    """What stages compute on: so many steps at once, the rest waits in order of arrival."""
+
+    def __init__(self, clock: Clock, parallel: int) -> None:
+        self._clock = clock
+        self._free = parallel
+        self._waiting: deque[tuple[float, Call]] = deque()
+        self.busy_s = 0.0
+
+    def run(self, seconds: float, done: Call) -> None:
+        """Compute for a while as soon as there is room, then call `done`."""
+        self._waiting.append((seconds, done))
+        self._next()
+
+    def _next(self) -> None:
+        while self._free and self._waiting:
+            seconds, done = self._waiting.popleft()
+            self._free -= 1
+            self.busy_s += seconds
+            self._clock.after(seconds, lambda done=done: self._finished(done))  # type: ignore[misc]
+
+    def _finished(self, done: Call) -> None:
+        self._free += 1
+        done()
+        self._next()
+
+
+class Clock:
+    """The time of one simulation."""
+
+    def __init__(self) -> None:
+        self._now = 0
+        self._heap: list[tuple[int, int, Call]] = []
+        self._order = 0
+        self._cancelled: set[int] = set()
+        self.steps: dict[str, Callable[[Call], None]] = {}
+        """By stage name: takes the time of the step that was just computed, then calls."""
+
+    def now(self) -> MonoNs:
+        """Return the present."""
+        return MonoNs(self._now)
+
+    def call_at(self, when: MonoNs, call: Call) -> Call:
+        """Run a call at `when`, or at once if that is past; return what cancels it."""
+        self._order = number = self._order + 1
+        heapq.heappush(self._heap, (when if when > self._now else self._now, number, call))
+        return lambda: self._cancelled.add(number)
+
+    def after(self, seconds: float, call: Call) -> Call:
+        """Run a call after seconds."""
+        return self.call_at(MonoNs(self._now + ns_from_seconds(seconds)), call)
+
+    def post(self, call: Call) -> None:
+        """Run a call in this instant, after what is scheduled for it already."""
+        self.call_at(MonoNs(self._now), call)
+
+    def run(self, stage: str, step: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        """Compute a stage's step: its result is known at once and given when its time has passed."""
+        try:
+            result: Any = step()
+        except Exception as error:  # noqa: BLE001  the executor's contract: an exception is a result
+            result = error
+        self.steps[stage](lambda: done(result))
+
+    def advance(self, until: MonoNs, stop: Callable[[], bool] = lambda: False) -> None:
+        """Let time pass until `until`, until nothing is left to happen, or until `stop` says so."""
+        heap, cancelled = self._heap, self._cancelled
+        while heap and heap[0][0] <= until and not stop():
+            when, number, call = heapq.heappop(heap)
+            if number in cancelled:
+                cancelled.discard(number)
+                continue
+            self._now = when
+            call()

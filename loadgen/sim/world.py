@@ -1,0 +1,274 @@
+"""One simulation: sessions of a trace against one policy on one profile, from a seed."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from duplex.config import SchedulingSettings, Settings
+from duplex.pacing.admission import Admission, Capacity
+from duplex.pacing.policies import make_policy
+from duplex.payloads import Address, Job, JobId
+from duplex.stages.contract import ModelPack, Role
+from duplex.stages.graph import build_graph
+from duplex.stages.run import StageRunners
+from duplex.stages.runner import StageSpan
+from duplex.units import MonoNs, ns_from_seconds, seconds_from_ns
+from loadgen.sim.clock import Clock, Device
+from loadgen.sim.engine import StreamTalk, Think
+from loadgen.sim.faults import Fault, apply_faults
+from loadgen.sim.kv import Kind, KvCache
+from loadgen.sim.network import Network
+from loadgen.sim.person import Person, TurnRow
+from loadgen.sim.profile import Profile
+from loadgen.sim.stages import BatchTalk, EndOfTurn, NoVad, Transcribe, Vocode
+from loadgen.trace import SessionTrace
+
+_OBSERVE_EVERY_S = 1.0
+_LONGEST_S = 24 * 3600
+
+
+class Slo(BaseModel):
+    """What a good turn is, and how many have to be."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    ttfas_s: float = Field(1.0, gt=0)
+    """End of speech to first sound, as heard."""
+    gap_s: float = Field(0.1, gt=0)
+    """Longest gap inside an answer."""
+    share: float = Field(0.9, gt=0, le=1)
+    """Of all turns, refused ones included."""
+
+    def met(self, row: TurnRow) -> bool:
+        """Return whether a turn was good; one whose caller hung up before it is not asked about."""
+        return row.ttfas_s is not None and row.ttfas_s <= self.ttfas_s and row.gap_max_s <= self.gap_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How a simulation is run, besides trace, profile, policy and seed."""
+
+    network: Network = field(default_factory=Network)
+    slo: Slo = field(default_factory=Slo)
+    kv: Kind = "keep"
+    kv_tokens: int | None = None
+    """Tokens of context that fit; None takes the profile's."""
+    admission: bool = True
+    faults: tuple[Fault, ...] = ()
+    patience_s: float = 8.0
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Of the server, by section, over its defaults."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Result:
+    """What came of a simulation."""
+
+    rows: list[TurnRow]
+    sessions: int
+    refused: int
+    unheard_s: float
+    """Audio made and never heard."""
+    duration_s: float
+    """Virtual time until everyone had left."""
+    busy: dict[str, float]
+    """Share of the time in which each device computed."""
+    totals: dict[str, float]
+    """Sums of the server's own measures, by name and labels."""
+    decisions: str
+    """Hash over every job's way through its stage: two runs of one seed have the same."""
+    aborted: bool = False
+    """Given up early: the SLO could not be met any more."""
+
+
+class World:
+    """The server of one simulation, and its clients."""
+
+    def __init__(self, profile: Profile, policy: str, options: Options, seed: int) -> None:
+        self.profile = profile
+        self.clock = Clock()
+        self.network = options.network
+        self.settings = _settings(policy, options.settings)
+        self._options = options
+        self._rng = random.Random(seed)
+        self._jobs = itertools.count(1)
+        self.people: dict[str, Person] = {}
+        """By session id, those who are there."""
+        self.rows: list[TurnRow] = []
+        self.totals: Counter[str] = Counter()
+        self._hash = hashlib.sha256()
+        self.devices = {name: Device(self.clock, parallel) for name, parallel in profile.devices.items()}
+        think = profile.think
+        tokens = think.kv_tokens if options.kv_tokens is None else options.kv_tokens
+        self.kv = KvCache(options.kv, tokens, think.kv_load_ms_per_token / 1000, think.instructions_tokens)
+        self.runners = StageRunners(
+            build_graph(self._pack()), self.clock,
+            make_policy(self.settings.scheduling, self.settings.pacing, self._foresight),
+            self.observe, self.settings.stages, self.settings.scheduling.tenant_weights, self._spanned,
+        )  # fmt: skip
+        self.admission = Admission(self.settings.admission, self._capacity())
+        self.came = 0
+        self.refused = 0
+        self._misses = 0
+        self._line: list[SessionTrace] = []
+        """Closed loop: those who come when somebody leaves, last first."""
+
+    # What sessions ask for. -----------------------------------------------------------------------------------------
+
+    def next_job(self) -> JobId:
+        """Return a number that no other job has."""
+        return JobId(next(self._jobs))
+
+    def observe(self, measure: str, value: float, labels: Mapping[str, str]) -> None:
+        """Take one of the server's own measures."""
+        if labels:
+            measure += "{" + ",".join(f"{k}={v}" for k, v in sorted(labels.items())) + "}"
+        self.totals[measure] += value  # type: ignore[assignment]
+
+    def turn_heard(self, row: TurnRow) -> None:
+        """A turn's answer begins to sound; the server would know that from its own estimate."""
+        assert row.ttfas_s is not None
+        self.admission.turn(row.ttfas_s, row.gap_s, self.clock.now())
+
+    def left(self, person: Person) -> None:
+        """Somebody hung up."""
+        self.people.pop(person.session.id, None)
+        self.kv.release(person.session.id)
+        unspoken = [
+            TurnRow(
+                session=person.trace.session, turn=n, tenant=person.trace.tenant, ended_s=seconds_from_ns(self.clock.now()),
+                cut_short=True,
+            )
+            for n in range(len(person.rows), len(person.trace.turns))
+        ]  # fmt: skip
+        self.rows += [*person.rows, *unspoken]
+        if self._line:
+            self._arrive(self._line.pop())
+
+    def turn_over(self, row: TurnRow) -> None:
+        """A turn and its answer are over."""
+        self._misses += not (row.cut_short or self._options.slo.met(row))
+
+    # The run. -------------------------------------------------------------------------------------------------------
+
+    def run(self, sessions: Sequence[SessionTrace], misses_max: float = float("inf"), concurrency: int = 0) -> Result:
+        """Let all sessions come, talk and leave.
+
+        Args:
+            sessions: in order of arrival.
+            misses_max: give up when more turns than that have missed the SLO.
+            concurrency: closed loop: so many at once, the next one when one leaves; 0: at their times.
+        """
+        if concurrency:
+            self._line = list(reversed(sessions))
+            for _ in range(min(concurrency, len(sessions))):
+                self._arrive(self._line.pop())
+        else:
+            for trace in sessions:
+                self.clock.call_at(MonoNs(ns_from_seconds(trace.at_s)), lambda trace=trace: self._arrive(trace))  # type: ignore[misc]
+        apply_faults(self, self._options.faults, self._rng)
+        self._watch()
+        total = len(sessions)
+
+        def over() -> bool:
+            return (self.came >= total and not self.people) or self._misses > misses_max
+
+        self.clock.advance(MonoNs(ns_from_seconds(_LONGEST_S)), over)
+        aborted = self.came < total or bool(self.people)
+        expected = sum(len(trace.turns) for trace in sessions)
+        rows = [*self.rows, *(row for person in self.people.values() for row in person.rows)]
+        assert aborted or len(rows) == expected, "every turn of the trace has its row"
+        duration = max(1e-9, seconds_from_ns(self.clock.now()))
+        return Result(
+            rows=rows, sessions=self.came - self.refused, refused=self.refused,
+            unheard_s=self.totals["duplex_unheard_audio_seconds_total"], duration_s=duration,
+            busy={name: device.busy_s / duration for name, device in self.devices.items()},
+            totals=dict(self.totals), decisions=self._hash.hexdigest(), aborted=aborted,
+        )  # fmt: skip
+
+    def _arrive(self, trace: SessionTrace) -> None:
+        number = self.came
+        self.came += 1
+        now = self.clock.now()
+        if self._options.admission and not self.admission.decide(len(self.people), now).admitted:
+            self.refused += 1
+            self._misses += len(trace.turns)
+            self.rows += [
+                TurnRow(session=trace.session, turn=n, tenant=trace.tenant, ended_s=seconds_from_ns(now), refused=True)
+                for n in range(len(trace.turns))
+            ]
+            return
+        rng = random.Random(self._rng.getrandbits(64))
+        person = Person(self, trace, number, rng, self._options.patience_s)
+        self.people[person.session.id] = person
+
+    def _watch(self) -> None:
+        self.admission.observe(self.runners.loads(), len(self.people), self.clock.now())
+        self.clock.after(_OBSERVE_EVERY_S, self._watch)
+
+    # The model. -----------------------------------------------------------------------------------------------------
+
+    def _pack(self) -> ModelPack:
+        profile, clock, devices = self.profile, self.clock, self.devices
+        cpu = next(iter(devices.values()))
+        think, talk = profile.think, profile.talk
+        talker = (StreamTalk if talk.kind == "engine" else BatchTalk)(profile, clock, devices[talk.device])
+        return ModelPack(
+            name=f"simulated {profile.name}",
+            stages=(
+                NoVad(clock, cpu),
+                EndOfTurn(profile, clock, devices[profile.end_of_turn.device], self._finished),
+                Transcribe(profile, clock, devices[profile.transcribe.device]),
+                Think(profile, clock, devices[think.device], self.kv, self._words, self._turn_tokens),
+                talker,
+                Vocode(profile, clock, devices[profile.vocode.device]),
+            ),
+            edges=((Role.TRANSCRIBE, Role.THINK), (Role.THINK, Role.TALK), (Role.TALK, Role.VOCODE)),
+            sessions_max=profile.sessions_max,
+            speaking_rate_wpm=round(profile.voice.words_per_minute),
+            test_double=True,
+            notice="A simulation: nothing is computed.",
+        )
+
+    def _capacity(self) -> Capacity:
+        engines = {"think"} | ({"talk"} if self.profile.talk.kind == "engine" else set())
+        parallelism = {name: float(parallel) for name, parallel in self.profile.devices.items()}
+        return Capacity(sessions_prior=self.profile.sessions_max, engines=frozenset(engines), parallelism=parallelism)
+
+    def _finished(self, job: Job) -> bool:
+        person = self.people.get(job.address.session)
+        return person is None or person.finished_speaking(MonoNs(self.clock.now() - ns_from_seconds(0.05)))
+
+    def _words(self, job: Job) -> int:
+        person = self.people.get(job.address.session)
+        return person.turn.answer_words if person is not None else 1
+
+    def _turn_tokens(self, job: Job) -> int:
+        person = self.people.get(job.address.session)
+        if person is None:
+            return 0
+        think, turn = self.profile.think, person.turn
+        spoken = turn.speech_s * think.audio_tokens_per_s or turn.words * think.tokens_per_word
+        return round(spoken) + think.turn_tokens
+
+    def _foresight(self, address: Address) -> MonoNs | None:
+        person = self.people.get(address.session)
+        return person.interrupts_at(address.reply) if person is not None and address.reply is not None else None
+
+    def _spanned(self, span: StageSpan) -> None:
+        line = (span.stage, span.job, span.queued_at, span.began_at, span.ended_at, span.outcome, span.batch)
+        self._hash.update(repr(line).encode())
+
+
+def _settings(policy: str, changed: Mapping[str, Any]) -> Settings:
+    scheduling = SchedulingSettings.model_validate({"policy": policy} | dict(changed.get("scheduling", {})))
+    others = {section: value for section, value in changed.items() if section != "scheduling"}
+    return Settings(**others, scheduling=scheduling)
