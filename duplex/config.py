@@ -230,7 +230,7 @@ class TelemetrySettings(_Section):
     window_values_max: int = Field(8192, ge=16, le=1_000_000)
     """Values kept of one measure (16 bytes each); one that comes faster is described by its newest values."""
     timeline_events_max: int = Field(1024, ge=0, le=1_000_000)
-    """Events and stage jobs kept of each session for its trace (about 150 bytes each); 0 keeps none."""
+    """Events, and as many stage jobs, kept of each session for its trace (about 200 bytes each); 0 keeps none."""
     timeline_text: bool = False
     """Keep in the trace what was heard and said, as text. Off: only its length."""
     timeline_ended_max: int = Field(32, ge=0, le=10_000)

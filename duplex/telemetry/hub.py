@@ -36,7 +36,9 @@ _SLOW_NS: Final = ns_from_ms(10)
 class Clock(Protocol):
     """The process's clock, and how it stands to the time of day."""
 
-    def now(self) -> MonoNs: ...
+    @property
+    def now(self) -> Callable[[], MonoNs]:
+        """Returns the present."""
 
     def unix_ns(self, at: MonoNs) -> int:
         """Return a moment as Unix time in nanoseconds."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import Final, Protocol
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol, cast
 
 from duplex.config import ConfigError, TelemetrySettings
 from duplex.telemetry.hub import Clock
@@ -18,9 +18,8 @@ _ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_E
 class ProcessClock:
     """The monotonic clock that event loops use, and the time of day as it stands to it at this moment."""
 
-    def now(self) -> MonoNs:
-        """Return the present."""
-        return MonoNs(time.monotonic_ns())
+    now = staticmethod(cast("Callable[[], MonoNs]", time.monotonic_ns))
+    """Returns the present; read with every measure, so nothing stands between."""
 
     def unix_ns(self, at: MonoNs) -> int:
         """Return a moment as Unix time in nanoseconds."""
