@@ -34,6 +34,8 @@ _RETRY_S = 5
 """What a refused client is told where no session has ended yet."""
 _EVIDENCE_SESSIONS = 4
 """Fewer sessions than this fill the window more slowly: what two people do in half a minute is chance."""
+_LEARNED_FROM_MIN = 2
+"""Sessions from which anything is learned: one person alone may be anyone."""
 _SETTLED_SHARE = 0.8
 """Of the live sessions that must have settled for an interval to teach anything."""
 _TURNS_KEPT = 200
@@ -162,7 +164,7 @@ class Admission:
         self._observed_at = now
         self._live = live
         self._settled = self._settle(live, now)
-        learns = self._settled > 0 and self._settled >= _SETTLED_SHARE * live
+        learns = self._settled >= max(min(_LEARNED_FROM_MIN, self._prior), _SETTLED_SHARE * live)
         session_s = self._settled * passed_s if learns else 0.0
         keep = 0.5 ** (session_s / (self._settings.window_s * max(_EVIDENCE_SESSIONS, self._settled)))
         self._prior_weight *= keep

@@ -125,12 +125,23 @@ def test_a_stage_is_never_filled_past_its_target_once_it_is_known() -> None:
 def test_quiet_sessions_do_not_open_the_door_to_any_number() -> None:
     server = Server((Stage(), 0.0), prior=4)
     server.ask()
+    server.ask()
     server.run(3600)
     assert server.fill() == "ramp"
     assert server.live == 4
     server.run(20)
     assert server.fill() == "ramp"
     assert server.live == 6
+
+
+def test_a_lone_talker_does_not_close_the_door_to_the_packs_number() -> None:
+    server = Server((Stage(), 0.4), prior=4)
+    server.live = 1
+    server.run(LONG_S)
+    server.live = 0
+    server.run(30)
+    assert server.fill() == "stage"
+    assert server.live == 4
 
 
 def test_sessions_that_have_just_come_teach_nothing() -> None:
