@@ -34,6 +34,8 @@ from loadgen.trace import SessionTrace, Turn
 PACKET_NS = ns_from_ms(20)
 _STALE_AFTER = ns_from_ms(100)
 """After the news of a cut: the fade's packet, a tick of the sender and the network's jitter are in it."""
+_CLOSED_AFTER = ns_from_ms(1000)
+"""After the end of an answer: what comes to the same turn later is no part of it."""
 _SAME_STRETCH = ns_from_ms(200)
 """Sounds no further apart are one stretch."""
 _ENDED_BY_ITSELF = ns_from_ms(1000)
@@ -97,6 +99,10 @@ class _Exchange:
     stale_ns: int = 0
     interrupted_at: MonoNs | None = None
     """Onset of the next turn, where that was begun over the answer."""
+    over_at: int = 0
+    """When it was heard to its end, or given up."""
+    told: bool = False
+    """Its row is out."""
 
     @property
     def answer(self) -> Answer | None:
@@ -293,9 +299,8 @@ class Talker:
         exchange = self._exchange
         start = self._time_of(self._said.first)
         if now < start:
-            if exchange is not None and self._over_from is None and self._sounds_again(exchange, now):
-                self._said = None
-                self.state = State.LISTENING
+            if exchange is not None and self._over_from is None:
+                self._wait_after(exchange, now)
             return
         number = exchange.number + 1 if exchange is not None else 0
         speech = self._said.speech
@@ -314,6 +319,14 @@ class Talker:
         self._exchange, self._over_from = begun, None
         self._backchannels.clear()
         self.state = State.SPEAKING
+
+    def _wait_after(self, exchange: _Exchange, now: MonoNs) -> None:
+        """Hear out what else comes to the last turn before the next is due, or close it."""
+        if self._sounds_again(exchange, now):
+            self._said = None
+            self.state = State.LISTENING
+        elif now >= exchange.over_at + _CLOSED_AFTER:
+            self._emit(exchange)
 
     def _sounds_again(self, exchange: _Exchange, now: MonoNs) -> bool:
         latest = exchange.answers[-1] if exchange.answers else None
@@ -367,6 +380,7 @@ class Talker:
     def _next(self, at: int) -> None:
         """Turn to the next turn after the answer was heard until `at`, or to the end."""
         assert self._exchange is not None
+        self._exchange.over_at = at
         turn = self._exchange.number + 1
         if turn == len(self._script):
             self._emit(self._exchange)
@@ -393,8 +407,9 @@ class Talker:
             number = exchange.number + 1 if exchange is not None else 0
             at = MonoNs(max(now, self._base))
             exchange = _Exchange(number, at, at, at)
+        untold = not exchange.told
         self._emit(exchange)
-        if exchange.answer is None:
+        if untold and exchange.answer is None:
             self._rows[-1].status = "lost"
         self.state = State.DONE
 
@@ -413,6 +428,9 @@ class Talker:
         self._orphans.clear()
 
     def _emit(self, exchange: _Exchange) -> None:
+        if exchange.told:
+            return
+        exchange.told = True
         row = TurnRow(
             session=self._session, turn=exchange.number, transport=self._transport,
             end_at_s=seconds_from_ns(exchange.end - self._epoch), restarts=exchange.restarts,

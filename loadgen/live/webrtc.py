@@ -116,7 +116,8 @@ class WebRtcCall:
         self._lateness.take(now - due)
         self._say(self._said)
         self._said += 1
-        self._talker.heard(self._ear.advance(now))
+        if sounds := self._ear.advance(now):
+            self._talker.heard(sounds)
         self._talker.advance(now, self._ear.drained)
         if now - self._reported_at >= _REPORT_EVERY:
             self._reported_at = now

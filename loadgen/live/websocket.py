@@ -102,7 +102,8 @@ class WebSocketCall:
             # Base64 of 960 bytes has no padding, so that texts can be joined.
             self._send('{"type":"input_audio_buffer.append","audio":"' + "".join(self._append) + '"}', now)
             self._append.clear()
-        self._talker.heard(self._player.advance(now))
+        if sounds := self._player.advance(now):
+            self._talker.heard(sounds)
         self._talker.advance(now, self._player.drained)
         if self._talker.done:
             self._metronome.remove(self)

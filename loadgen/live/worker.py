@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import random
 import signal
@@ -34,9 +35,11 @@ from loadgen.live.options import LiveOptions, Network, OptionError, Ramp, Slo, T
 from loadgen.live.talker import Talker, lines
 from loadgen.trace import SessionTrace
 
-_PHASES = 10
+_PHASES = 5
 """Groups in which the talkers are served, evenly spread over 20 ms."""
 _PULSE_S = 1.0
+_GC_THRESHOLD = (50_000, 20, 100)
+"""Cycles are few (aiortc's peers); looking for them seldom keeps the packets punctual."""
 _LINE_BYTES_MAX = 2**20
 
 
@@ -224,6 +227,8 @@ async def _child() -> int:
     except OptionError as error:
         _write({"error": str(error)})
         return 2
+    gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLD)
     _write({"ready": True})
     while line := await orders.readline():
         match json.loads(line):
