@@ -1,4 +1,7 @@
-"""What the server tells those who run it: measures, logs, the lag of its event loop."""
+"""What the server tells those who run it: measures, logs, the live snapshot, sessions' timelines, turns as spans.
+
+`hub` is what the other parts are given; docs/observability.md says what comes out.
+"""
 
 from duplex.telemetry.logs import configure_logging, log_failure
 from duplex.telemetry.loop_lag import sample_loop_lag

@@ -47,6 +47,7 @@ def test_unknown_arguments_end_with_status_2(arguments: list[str], capsys: pytes
         (["--help"], ["serve", "talk"]),
         (["serve", "--help"], ["--host", "--port", "--model", "--config", "--set", "docs/configuration.md"]),
         (["talk", "--help"], ["--url", "--out", "--json", "latency"]),
+        (["trace", "--help"], ["SESSION", "--url", "--out", "perfetto"]),
     ],
 )
 def test_help_names_everything(arguments: list[str], says: list[str], capsys: pytest.CaptureFixture[str]) -> None:
