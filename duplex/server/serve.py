@@ -66,7 +66,7 @@ async def serve(
 
 
 async def _drain(host: SessionHost, timeout_s: float) -> None:
-    structlog.get_logger().info("draining", sessions=host.sessions)
+    structlog.get_logger().info("draining", sessions=host.sessions, timeout_s=timeout_s)
     try:
         async with asyncio.timeout(timeout_s):
             await host.drain()

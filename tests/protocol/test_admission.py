@@ -115,6 +115,41 @@ async def test_a_client_that_was_refused_is_taken_when_another_has_left() -> Non
             assert (await second.receive_json())["type"] == "session.created"
 
 
+async def test_c47_a_client_that_comes_and_goes_ten_times_is_served_each_time() -> None:
+    async with (
+        served(small(sessions_prior=2), SimOptions(vad="level")) as (url, _, observer),
+        ClientSession(url) as http,
+    ):
+        for _ in range(10):
+            async with http.ws_connect("/v1/realtime") as ws:
+                assert (await ws.receive_json())["type"] == "session.created"
+        assert observer.value("duplex_admission_total", decision="admitted", reason="ok") == 10
+
+
+async def test_c66_a_flood_of_refused_offers_leaves_the_one_who_is_in_alone() -> None:
+    async with (
+        served(small(sessions_prior=1), SimOptions(vad="level")) as (url, host, observer),
+        ClientSession(url) as http,
+    ):
+        async with http.ws_connect("/v1/realtime") as innocent:
+            await innocent.receive_json()
+
+            async def knock() -> int:
+                async with http.post(CALLS, data=b"v=0\r\n" * 1000, headers=SDP) as response:
+                    return response.status
+
+            loop = asyncio.get_running_loop()
+            flood = asyncio.gather(*(knock() for _ in range(300)))
+            began = loop.time()
+            await innocent.send_str('{"type":"session.update","session":{"instructions":"Be brief."}}')
+            while (await innocent.receive_json())["type"] != "session.updated":
+                pass
+            assert loop.time() - began < 2
+            assert set(await flood) == {503}
+            assert refusals(observer, "stage") == 300
+            assert host.sessions == 1
+
+
 async def test_the_operators_number_is_named_as_the_reason() -> None:
     configured = Settings(server=ServerSettings(port=0, sessions_max=1, close_timeout_s=1.0), log_level="error")
     async with served(configured, SimOptions(vad="level")) as (url, host, observer), ClientSession(url) as http:
