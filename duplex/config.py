@@ -188,6 +188,8 @@ class SchedulingSettings(_Section):
     """`listener` steers by the playback fronts; the others are for comparison (`oracle` in the simulator only)."""
     pressing_ms: Ms = 1000
     """chunk_deadline: a session is pressing this long before its newest chunk begins to play."""
+    ride_units: int = Field(4, ge=0, le=1000)
+    """listener: while somebody waits for first audio, others share a step only if they run dry within so many units."""
     tenant_weights: dict[str, Annotated[float, Field(gt=0, le=1000)]] = Field(default_factory=dict)
     """Shares of the stages by tenant, where tenants compete; one that is not named has weight 1."""
 

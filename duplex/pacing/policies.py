@@ -29,6 +29,7 @@ class Fcfs:
     """First come, first served."""
 
     name = "fcfs"
+    ride_units = None
     bounded = False
 
     def rank(self, work: Work, now: MonoNs, unit_ns: int) -> Rank:
@@ -40,6 +41,7 @@ class FcfsCapped:
     """First come, first served, but nothing that is ahead of its listener by the lead target."""
 
     name = "fcfs_capped"
+    ride_units = None
     bounded = True
 
     def rank(self, work: Work, now: MonoNs, unit_ns: int) -> Rank:
@@ -58,6 +60,7 @@ class RoundRobin:
     """The session that was served longest ago."""
 
     name = "round_robin"
+    ride_units = None
     bounded = False
 
     def rank(self, work: Work, now: MonoNs, unit_ns: int) -> Rank:
@@ -72,6 +75,7 @@ class ChunkDeadline:
     """
 
     name = "chunk_deadline"
+    ride_units = None
     bounded = False
 
     def __init__(self, pressing_ms: int) -> None:
@@ -93,7 +97,8 @@ class Listener:
     name = "listener"
     bounded = True
 
-    def __init__(self, first_deadline_ms: int) -> None:
+    def __init__(self, first_deadline_ms: int, ride_units: int) -> None:
+        self.ride_units: int | None = ride_units
         self._first_ns = ns_from_ms(first_deadline_ms)
 
     def rank(self, work: Work, now: MonoNs, unit_ns: int) -> Rank:
@@ -106,8 +111,8 @@ class Oracle(Listener):
 
     name = "oracle"
 
-    def __init__(self, first_deadline_ms: int, foresight: Foresight) -> None:
-        super().__init__(first_deadline_ms)
+    def __init__(self, first_deadline_ms: int, ride_units: int, foresight: Foresight) -> None:
+        super().__init__(first_deadline_ms, ride_units)
         self._foresight = foresight
 
     def rank(self, work: Work, now: MonoNs, unit_ns: int) -> Rank:
@@ -131,12 +136,12 @@ def make_policy(scheduling: SchedulingSettings, pacing: PacingSettings, foresigh
     if scheduling.policy == "oracle":
         if foresight is None:
             raise ValueError("scheduling.policy: oracle knows the future; it runs in the simulator only")
-        return Oracle(pacing.first_deadline_ms, foresight)
+        return Oracle(pacing.first_deadline_ms, scheduling.ride_units, foresight)
     made: Mapping[str, Callable[[], Policy]] = {
         "fcfs": Fcfs,
         "fcfs_capped": FcfsCapped,
         "round_robin": RoundRobin,
         "chunk_deadline": lambda: ChunkDeadline(scheduling.pressing_ms),
-        "listener": lambda: Listener(pacing.first_deadline_ms),
+        "listener": lambda: Listener(pacing.first_deadline_ms, scheduling.ride_units),
     }
     return made[scheduling.policy]()

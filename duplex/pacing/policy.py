@@ -43,6 +43,10 @@ class Policy(Protocol):
     def bounded(self) -> bool:
         """Whether generation keeps to the lead target; False: it runs as far ahead of the listener as it can."""
 
+    @property
+    def ride_units(self) -> int | None:
+        """Units of slack below which work may share a step with one that waits for first audio; None: any may."""
+
     def rank(self, work: Work, now: MonoNs, unit_ns: int) -> Rank:
         """Return class and order of a piece of work; smaller is served first, HELD is not served.
 

@@ -62,6 +62,7 @@ def plan_batch(
     due, wake_at = _ranked(works, now, unit_ns, policy)
     if not due:
         return BatchPlan(batch=(), wake_at=wake_at)
+    due = _without_riders(due, policy, unit_ns)
     leader = _select(due, 1, shares)[0]
     key = batch_key(leader.job)
     if key is not None:
@@ -94,6 +95,7 @@ def plan_engine(
         chosen = [*running, *start]
     else:
         due, wake_at = _ranked(works, now, unit_ns, policy)
+        due = _without_riders(due, policy, unit_ns)
         settled = [
             (urgency, order if work.state is WorkState.RUNNING else order + FAR, job, work)
             for urgency, order, job, work in due
@@ -126,6 +128,18 @@ def _ranked(
         elif order < wake:
             wake = order  # type: ignore[assignment]
     return due, wake if wake < FAR else None
+
+
+def _without_riders(due: list[_Ranked], policy: Policy, unit_ns: int) -> list[_Ranked]:
+    """While somebody waits for first audio, leave out those who have time: each rider makes the step longer."""
+    if policy.ride_units is None or not any(_waits_for_first(ranked[3]) for ranked in due):
+        return due
+    soon = policy.ride_units * unit_ns
+    return [ranked for ranked in due if ranked[0] < Urgency.PACED or (ranked[0] == Urgency.PACED and ranked[1] <= soon)]
+
+
+def _waits_for_first(work: Work) -> bool:
+    return work.pace.dry_at is None and not work.pace.speculative
 
 
 def _select(due: list[_Ranked], room: int, shares: Shares) -> list[Work]:

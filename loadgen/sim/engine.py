@@ -41,7 +41,8 @@ class Engine:
 
     spec: NodeSpec
 
-    def __init__(self, clock: Clock, device: Device) -> None:
+    def __init__(self, clock: Clock, device: Device, read_batch: int) -> None:
+        self.read_batch = read_batch
         self.stalled_until = MonoNs(0)
         self.broken_until = MonoNs(0)
         self._clock = clock
@@ -118,11 +119,11 @@ class Engine:
             self._device.run(self.step_s(len(decoded)), lambda: self._stepped(decoded))
 
     def _fresh(self, runs: list[Run]) -> list[Run]:
-        """Choose whose prompt is read next: the scheduler's most urgent, one at a time."""
-        if len(runs) <= 1:
+        """Choose whose prompts are read in the next iteration: the scheduler's most urgent ones."""
+        if len(runs) <= self.read_batch:
             return runs
         rank = {job: n for n, job in enumerate(self._order)}
-        return [min(runs, key=lambda run: (rank.get(run.job.id, len(rank)), run.job.id))]
+        return sorted(runs, key=lambda run: (rank.get(run.job.id, len(rank)), run.job.id))[: self.read_batch]
 
     def read_s(self, runs: Sequence[Run]) -> float:
         """Return the time of reading prompts."""
@@ -173,7 +174,7 @@ class Think(Engine):
         self, profile: Profile, clock: Clock, device: Device, kv: KvCache, words: Callable[[Job], int],
         turn_tokens: Callable[[Job], int],
     ) -> None:  # fmt: skip
-        super().__init__(clock, device)
+        super().__init__(clock, device, profile.think.read_batch)
         think = profile.think
         self.spec = NodeSpec(
             name="think", role=Role.THINK, takes=Prompt, gives=TextDelta, unit="token", batch_max=think.slots,
@@ -222,7 +223,7 @@ class StreamTalk(Engine):
     """A talker that gives a clause's frames in pieces."""
 
     def __init__(self, profile: Profile, clock: Clock, device: Device) -> None:
-        super().__init__(clock, device)
+        super().__init__(clock, device, profile.talk.read_batch)
         talk = profile.talk
         self.spec = NodeSpec(
             name="talk", role=Role.TALK, takes=Clause, gives=Latents, unit="codec frame", batch_max=talk.slots,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from duplex.units import MonoNs, ns_from_seconds, seconds_from_ns
@@ -34,6 +34,8 @@ class TurnRow:
     """Answer heard, gaps not counted."""
     stop_s: float | None = None
     """From the onset of an interruption to the last audible sample of the answer."""
+    split: dict[str, float] = field(default_factory=dict)
+    """The server's own parts of it, in seconds."""
     refused: bool = False
     cut_short: bool = False
     """Its caller hung up before it, or in the middle of it."""
@@ -57,7 +59,9 @@ class Person:
         self._speech_end = MonoNs(0)
         self._answer: str | None = None
         self._interrupted_at: MonoNs | None = None
-        ears = Ears(first_sound=self._first_sound, last_sound=self._last_sound, broken_off=self._broken_off)
+        ears = Ears(
+            first_sound=self._first_sound, last_sound=self._last_sound, split=self._split, broken_off=self._broken_off
+        )
         self.session = SimSession(world, number, trace.tenant, Path(world.network, rng), ears)
         self._speak_after(self._next_turn.gap_s)
 
@@ -184,6 +188,10 @@ class Person:
                 self._go_on()
 
         self._clock.call_at(when, over)
+
+    def _split(self, reply: str, split: dict[str, float]) -> None:
+        if reply == self._answer:
+            self.rows[-1].split = split
 
     def _broken_off(self, reply: str) -> None:
         """An answer that breaks off is over where it does; the interrupted ones are not this person's answer any more."""

@@ -59,6 +59,8 @@ class Thinker(_Section):
     """Reading prompts; a unit is a token that is not in the cache."""
     slots: int = Field(ge=1)
     """Replies that generate at once."""
+    read_batch: int = Field(8, ge=1)
+    """Prompts that are read in one step."""
     pausable: bool = True
     tokens_per_word: float = Field(1.3, gt=0)
     turn_tokens: int = Field(20, ge=0)
@@ -82,6 +84,8 @@ class Talker(_Section):
     first: Cost = Cost()
     """engine: a clause's step before its first frame."""
     slots: int = Field(16, ge=1)
+    read_batch: int = Field(8, ge=1)
+    """engine: replies whose first frames are prepared in one step."""
     pieces: tuple[Annotated[int, Field(ge=1)], ...] = Field((1,), min_length=1)
     """engine: frames of a reply's first pieces, one after the other; the last number holds for all that follow."""
 

@@ -27,7 +27,7 @@ from duplex.session.effects import (
     Submit,
     SubmitUtterance,
 )
-from duplex.session.events import PlayoutCleared, ReplyCreated, ReplyDone
+from duplex.session.events import PlayoutCleared, ReplyCreated, ReplyDone, TurnMetrics
 from duplex.session.messages import Connected, Disconnected, Heard, Inbound, Network, Sent, StageOutput
 from duplex.session.traits import Traits
 from duplex.stages.contract import Role
@@ -51,6 +51,8 @@ class Ears:
 
     first_sound: Callable[[str, MonoNs], None]
     last_sound: Callable[[str, MonoNs], None]
+    split: Callable[[str, dict[str, float]], None]
+    """The server's own parts of a turn's time to first audio."""
     broken_off: Callable[[str], None]
     """A reply ends before its end: cut, failed or incomplete."""
 
@@ -184,6 +186,8 @@ class SimSession:
                 self.replies.append(reply.id)
             case ReplyDone(reply=reply) if reply.status != "completed":
                 self._ears.broken_off(reply.id)
+            case TurnMetrics(reply_id=reply_id, split=split):
+                self._ears.split(reply_id, split)
             case PlayoutCleared(reply_id=cleared):
                 self._ears.broken_off(cleared)
 

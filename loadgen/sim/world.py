@@ -33,6 +33,8 @@ from loadgen.trace import SessionTrace
 
 _OBSERVE_EVERY_S = 1.0
 _LONGEST_S = 24 * 3600
+_SPREAD_S = 20.0
+"""Closed loop: the first ones come within this time, not all in one instant."""
 
 
 class Slo(BaseModel):
@@ -170,7 +172,8 @@ class World:
         if concurrency:
             self._line = list(reversed(sessions))
             for _ in range(min(concurrency, len(sessions))):
-                self._arrive(self._line.pop())
+                first, at = self._line.pop(), self._rng.uniform(0, _SPREAD_S)
+                self.clock.after(at, lambda first=first: self._arrive(first))  # type: ignore[misc]
         else:
             for trace in sessions:
                 self.clock.call_at(MonoNs(ns_from_seconds(trace.at_s)), lambda trace=trace: self._arrive(trace))  # type: ignore[misc]

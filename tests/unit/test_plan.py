@@ -30,7 +30,7 @@ def job(number: int, session: str = "s", lane: int = 0, epoch: int = 0, tenant: 
     )  # fmt: skip
 
 
-LISTENER = Listener(1000)
+LISTENER = Listener(1000, 4)
 
 
 def work(number: int, tenant: str = "default", state: WorkState = WorkState.WAITING, **pace: Any) -> Work:
@@ -165,7 +165,7 @@ def test_chunk_deadline_presses_within_a_second_of_the_newest_chunk() -> None:
 
 
 def test_the_oracle_makes_nothing_that_will_not_be_heard() -> None:
-    oracle = Oracle(1000, lambda address: ms(500))
+    oracle = Oracle(1000, 4, lambda address: ms(500))
     works = [work(1, dry_at=ms(400)), work(2, dry_at=ms(600)), work(3)]
     assert ids(batch(works, policy=oracle).batch) == [3, 1]
     with pytest.raises(ValueError, match="simulator only"):
