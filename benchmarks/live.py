@@ -7,6 +7,9 @@ gaps), in a closed loop. With `sim` at no cost of its own the server itself is m
 the other. With `local` the server has every core, as it is run. At the highest load that held, another run gives the
 server's overhead (DESIGN.md, section 6) and what a session costs on both sides.
 
+Both ask to run before what else runs on the machine (nice −10), so that the machine's other work is disturbed, not measured;
+the load average stands beside the figures.
+
 The SLO is loadgen's default: 90 % of turns with the answer's first audible sample within 1 s of the intended end of speech, at
 the talker's ear, and no underrun over 100 ms; refused and unanswered turns are misses.
 """
@@ -30,10 +33,20 @@ from benchmarks.report import write
 _SESSIONS_MAX = 1000
 _SETTLE_S = 6.0
 _PACKS = {
-    "sim": {"first": 20, "by": 20, "step_s": 15.0, "pinned": True},
-    "local": {"first": 1, "by": 1, "step_s": 20.0, "pinned": False},
+    "sim": {"first": 20, "by": 10, "step_s": 15.0, "pinned": True},
+    "local": {"first": 1, "by": 1, "step_s": 40.0, "pinned": False},
 }
 _AT_LOAD_S = 30.0
+_NICE = -10
+
+
+def favoured() -> bool:
+    """Run (and have children run) before what else runs here; return whether that was permitted."""
+    try:
+        os.nice(_NICE)
+    except PermissionError:
+        return False
+    return True
 
 
 @contextmanager
@@ -77,7 +90,7 @@ async def measure(pack: str) -> dict[str, Any]:
             url = await stack.enter_async_context(server)
         climb = await talk(
             url, talker_cores, "--ramp", "--concurrency", str(plan["first"]), "--ramp-by", str(plan["by"]),
-            "--ramp-step-s", str(plan["step_s"]), "--ramp-settle-s", str(_SETTLE_S), "--ramp-max", "400",
+            "--ramp-step-s", str(plan["step_s"]), "--ramp-settle-s", str(_SETTLE_S), "--ramp-max", "400", "--ramp-min-turns", "8",
         )  # fmt: skip
         held = climb["ramp"]["held"]
         there = None
@@ -125,7 +138,8 @@ def main() -> None:
     packs = parser.parse_args().packs
     if len(os.sched_getaffinity(0)) < 2:
         parser.error("two cores are needed: one for the server, one for the talkers")
-    write("live", {pack: asyncio.run(measure(pack)) for pack in packs})
+    first = favoured()
+    write("live", {"favoured": first, **{pack: asyncio.run(measure(pack)) for pack in packs}})
 
 
 if __name__ == "__main__":

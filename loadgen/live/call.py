@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
+from loadgen.live.rows import SessionRow
+
 
 class CallFailed(Exception):
     """The call did not come about, or broke; the message says why."""
@@ -37,8 +39,8 @@ class Call(Protocol):
     async def close(self) -> None:
         """Hang up; takes at most a few seconds. Cancel: the sockets are closed."""
 
-    def counts(self) -> tuple[int, int, float | None]:
-        """Return packets lost, packets late, and the mean wait in the jitter buffer in ms (None without one)."""
+    def note(self, row: SessionRow) -> None:
+        """Write down what the client's media counted."""
 
 
 class Lateness:

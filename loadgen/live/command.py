@@ -56,6 +56,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     ramp.add_argument("--ramp-by", type=float, default=10, metavar="N", help="added per step")
     ramp.add_argument("--ramp-step-s", type=float, default=30.0, metavar="S", help="measured time of a step")
     ramp.add_argument("--ramp-settle-s", type=float, default=8.0, metavar="S", help="before it, not counted")
+    ramp.add_argument(
+        "--ramp-min-turns", type=int, default=20, metavar="N", help="a step lasts up to three times as long for them"
+    )
     ramp.add_argument("--ramp-max", type=float, default=1000, metavar="N")
     network = parser.add_argument_group("network of the talkers, in both directions")
     network.add_argument("--loss", type=float, default=0.0, metavar="P")
@@ -95,7 +98,11 @@ def _options(arguments: argparse.Namespace) -> LiveOptions:
         "url", "transport", "sessions", "concurrency", "rate", "duration_s", "processes", "seed", "timeout_s",
     )  # fmt: skip
     ramp = Ramp(
-        by=arguments.ramp_by, step_s=arguments.ramp_step_s, settle_s=arguments.ramp_settle_s, most=arguments.ramp_max
+        by=arguments.ramp_by,
+        step_s=arguments.ramp_step_s,
+        settle_s=arguments.ramp_settle_s,
+        turns_min=arguments.ramp_min_turns,
+        most=arguments.ramp_max,
     )
     return LiveOptions(
         **{name: given[name] for name in same},

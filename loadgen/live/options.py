@@ -66,11 +66,15 @@ class Ramp:
     """Measured length of a step."""
     settle_s: float = 8.0
     """Before it: what is new connects and speaks, and is not counted."""
+    turns_min: int = 20
+    """A step goes on until so many turns are over, at most three times its length: few turns say little."""
     most: float = 1000
     """Where it ends even if the SLO holds."""
 
     def check(self) -> None:
         """Raise OptionError for a value out of range."""
+        if self.turns_min < 1:
+            raise OptionError("--ramp-min-turns is at least 1")
         if self.by <= 0 or self.step_s <= 0 or self.settle_s < 0 or self.most <= 0:
             raise OptionError("--ramp-by, --ramp-step-s and --ramp-max are above 0, --ramp-settle-s at least 0")
 
@@ -100,6 +104,11 @@ class LiveOptions:
     """Recordings to speak instead of those that come along."""
     timeout_s: float = 10.0
     """A turn without an audible answer for this long is unanswered."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether the load is a closed loop: so many talkers, whoever is refused asks again."""
+        return self.concurrency is not None or (self.ramp is not None and self.rate is None)
 
     def check(self) -> None:
         """Raise OptionError for a value out of range or one that does not go with another."""

@@ -76,6 +76,8 @@ def _warnings(own: dict[str, Any], record: Record) -> list[str]:
         )
     if record.info.get("model", {}).get("test_double"):
         said.append("the model is a test double: these figures are the server's, not a model's")
+    if any(row.levels is False for row in record.sessions):
+        said.append("the server sends no audio levels (RFC 6464): pauses of a quiet voice may be counted as underruns")
     failed = [row for row in record.sessions if row.status == "failed"]
     if failed:
         said.append(f"{len(failed)} sessions did not come about; the first: {failed[0].reason}")

@@ -72,6 +72,8 @@ class SessionRow:
     """Of them, packets that came after their time."""
     depth_ms: float | None = None
     """Mean wait in the ear's jitter buffer."""
+    levels: bool | None = None
+    """The server sends audio levels (RFC 6464), by which its silence is told exactly; None over WebSocket."""
 
 
 @dataclass(slots=True, kw_only=True)

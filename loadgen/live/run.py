@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +21,8 @@ from loadgen.live.options import LiveOptions, Ramp
 from loadgen.live.rows import Pulse, Row, SessionRow, TurnRow
 from loadgen.trace import Trace
 
+_STEPS_MAX = 3
+"""Lengths of a step that it may last for want of turns."""
 _STAGGER = 0.6
 """Of a step's settling time, over which its new talkers begin."""
 
@@ -172,14 +175,22 @@ class Run:
         while not climb.over:
             arriving = asyncio.ensure_future(self._load(climb))
             await asyncio.sleep(ramp.settle_s)
-            from_s = self._now_s()
+            from_s, already = self._now_s(), len(self.record.turns)
             await asyncio.sleep(ramp.step_s)
-            to_s = self._now_s()
+            await self._until_turns(already + ramp.turns_min, (_STEPS_MAX - 1) * ramp.step_s)
             arriving.cancel()
             await asyncio.gather(arriving, return_exceptions=True)
-            turns = [row for row in self.record.turns if from_s <= row.done_at_s < to_s]
-            climb.take(load.Step(load=climb.load, from_s=from_s, to_s=to_s, verdict=load.verdict(turns, options.slo)))
+            judged = load.verdict(self.record.turns[already:], options.slo)
+            climb.take(load.Step(load=climb.load, from_s=from_s, to_s=self._now_s(), verdict=judged))
             self._watch(self.record)
+
+    async def _until_turns(self, count: int, within_s: float) -> None:
+        """Wait until so many turns are over, or for so long. Cancel: at any time."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                while len(self.record.turns) < count:
+                    self._changed.clear()
+                    await self._changed.wait()
 
     async def _load(self, climb: load.Climb) -> None:
         """Bring the load to that of the next step. Cancel: begins no more."""
@@ -195,6 +206,7 @@ class Run:
         match row:
             case TurnRow():
                 self.record.turns.append(row)
+                self._changed.set()
             case SessionRow():
                 self.record.sessions.append(row)
                 self._follow(row)

@@ -12,9 +12,8 @@ from duplex.units import MonoNs
 AUDIBLE_DBFS = -50.0
 """Level of a 10 ms window from which it counts as audible; `duplex talk` and the benchmarks use the same."""
 _AUDIBLE_POWER = 10 ** (AUDIBLE_DBFS / 10) * 32768.0**2
-_DIGITAL_SILENCE = 1
-"""Peak up to which a packet is digital silence: what a server sends while it has nothing to say. Recorded and
-synthesised pauses are louder than one step of 16 bits."""
+SILENCE_PEAK = 8
+"""Peak of decoded audio up to which it is taken for silence that a codec passed on: Opus needs some packets to decay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +23,18 @@ class Level:
     audible: tuple[float, float] | None
     """First and last audible moment as fractions of the piece; None when nothing is."""
     content: bool
-    """It is more than digital silence."""
+    """Its sender had something to say: it is more than digital silence."""
 
 
 SILENT = Level(None, False)
 
 
-def level_of(pcm: Int16Array, rate: int) -> Level:
-    """Return the level of shape (n,) mono audio, n ≥ 1; a last window shorter than 10 ms counts as one."""
+def level_of(pcm: Int16Array, rate: int, silence_peak: int = 0) -> Level:
+    """Return the level of shape (n,) mono audio, n ≥ 1; a last window shorter than 10 ms counts as one.
+
+    Args:
+        silence_peak: loudest sample of what is still no content.
+    """
     window, size = rate // 100, len(pcm)
     samples = pcm.astype(np.float32)
     first = last = -1
@@ -41,7 +44,7 @@ def level_of(pcm: Int16Array, rate: int) -> Level:
             first, last = (at if first < 0 else first), at
     if last >= 0:
         return Level((first / size, min(last + window, size) / size), True)
-    return Level(None, True) if max(int(pcm.max()), -int(pcm.min())) > _DIGITAL_SILENCE else SILENT
+    return Level(None, True) if max(int(pcm.max()), -int(pcm.min())) > silence_peak else SILENT
 
 
 @dataclass(frozen=True, slots=True)

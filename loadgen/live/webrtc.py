@@ -28,7 +28,8 @@ from loadgen.live.ear import Ear
 from loadgen.live.impairment import DatagramPath, outage
 from loadgen.live.metronome import BEAT_NS, Metronome
 from loadgen.live.options import Network
-from loadgen.live.sound import SILENT, level_of
+from loadgen.live.rows import SessionRow
+from loadgen.live.sound import SILENCE_PEAK, SILENT, Level, level_of
 from loadgen.live.speech import Bank
 from loadgen.live.talker import Talker
 
@@ -61,6 +62,7 @@ class WebRtcCall:
         self._ear = Ear()
         self._decoder = opus.Decoder()
         self._payload_type = 0
+        self._level_id: int | None = None
         self._unprotect: Any = None
         self._protect: Any = None
         self._writer: rtp.RtpWriter | None = None
@@ -76,6 +78,10 @@ class WebRtcCall:
         if found is None:
             raise CallFailed("the server's answer has no Opus")
         self._payload_type = int(found[1])
+        levels = re.search(
+            r"^a=extmap:(\d+)(?:/\w+)? urn:ietf:params:rtp-hdrext:ssrc-audio-level", answer_sdp, re.MULTILINE
+        )
+        self._level_id = int(levels[1]) if levels is not None else None
         self._unprotect, self._protect = self._link.srtp()
         self._writer = rtp.RtpWriter(ssrc=self._link.ssrc, payload_type=self._payload_type, rtp_seq=0)
         self._heard_at = now_ns()
@@ -95,10 +101,11 @@ class WebRtcCall:
         except TimeoutError:
             self._link.abort()
 
-    def counts(self) -> tuple[int, int, float | None]:
-        """Return packets lost, packets late, and the mean wait in the jitter buffer in ms."""
+    def note(self, row: SessionRow) -> None:
+        """Write down what the ear counted."""
         stats = self._ear.stats()
-        return stats.lost, stats.late, stats.depth_ms
+        row.lost, row.late, row.depth_ms = stats.lost, stats.late, stats.depth_ms
+        row.levels = self._level_id is not None
 
     def _lose(self, reason: str) -> None:
         if not self.over.is_set():
@@ -158,7 +165,7 @@ class WebRtcCall:
                     if isinstance(report, rtcp.Reports) and self._received is not None:
                         self._received.heard_report(report, now)
             else:
-                self._hear(rtp.parse(self._unprotect.unprotect(data)), now)
+                self._hear(rtp.parse(self._unprotect.unprotect(data), level_id=self._level_id), now)
         except (*rtc.SrtpError, rtp.RtpError, opus.OpusError):
             return  # as a browser does with what is not the peer's
         self._heard_at = now
@@ -171,7 +178,9 @@ class WebRtcCall:
         self._received.add(packet.rtp_seq, packet.rtp_ts, now)
         level = SILENT
         if len(packet.payload) > _DTX_BYTES_MAX:
-            level = level_of(self._decoder.decode(packet.payload), opus.HEAR_RATE)
+            level = level_of(self._decoder.decode(packet.payload), opus.HEAR_RATE, SILENCE_PEAK)
+            if packet.level is not None and level.audible is None:
+                level = Level(None, packet.level < rtp.LEVEL_SILENT)
         self._ear.arrive(packet.rtp_seq, packet.rtp_ts, level, self._talker.tag(now), now)
 
     def event(self, text: str | bytes) -> None:

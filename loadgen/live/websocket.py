@@ -23,6 +23,7 @@ from loadgen.live.impairment import StreamPath, outage
 from loadgen.live.metronome import BEAT_NS, Metronome
 from loadgen.live.options import Network
 from loadgen.live.player import Player
+from loadgen.live.rows import SessionRow
 from loadgen.live.sound import level_of
 from loadgen.live.speech import WEBSOCKET_RATE, Bank
 from loadgen.live.talker import Talker
@@ -78,9 +79,8 @@ class WebSocketCall:
         except TimeoutError:
             return  # aiohttp drops the connection with its session
 
-    def counts(self) -> tuple[int, int, float | None]:
-        """Return nothing lost: a stream loses nothing."""
-        return 0, 0, None
+    def note(self, row: SessionRow) -> None:
+        """Write down nothing: a stream loses nothing, and its samples are the sender's own."""
 
     def _lose(self, reason: str) -> None:
         if not self.over.is_set():

@@ -165,13 +165,17 @@ class Worker:
             raise
         finally:
             self._live -= 1
-            row.lost, row.late, row.depth_ms = call.counts()
+            call.note(row)
             await call.close()
 
     def _miss(self, assignment: Assignment, row: rows.SessionRow) -> None:
-        """Tell the turns of a session that never was: each is a miss."""
+        """Tell the turns that a session which never was did not have.
+
+        A caller of open arrivals goes away with all of them; one of a closed loop asks again, and missed one.
+        """
         status: Literal["refused", "lost"] = "refused" if row.status == "refused" else "lost"
-        for number in range(len(assignment.trace.turns)):
+        missed = 1 if self._options.closed else len(assignment.trace.turns)
+        for number in range(missed):
             turn = rows.TurnRow(
                 session=row.session, turn=number, transport=row.transport, end_at_s=row.ended_at_s, status=status,
                 done_at_s=row.ended_at_s,

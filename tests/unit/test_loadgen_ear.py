@@ -141,6 +141,7 @@ def test_levels_tell_audible_quiet_and_digital_silence_apart() -> None:
     assert level_of(tone, 16_000) == Level((0.0, 1.0), True)
     assert level_of(half, 16_000) == Level((0.5, 1.0), True)
     assert level_of((tone // 1000).astype(np.int16), 16_000) == Level(None, True)
+    assert level_of((tone // 1000).astype(np.int16), 16_000, silence_peak=8) == SILENT
     assert level_of(np.zeros(320, np.int16), 16_000) == SILENT
 
 
