@@ -7,7 +7,8 @@ one ends, after a refusal no sooner than the server asks for.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -47,11 +48,16 @@ def retry_s(row: SessionRow) -> float:
     return min(max(row.retry_after_s or 0.0, _RETRY_S_MIN), _RETRY_S_MAX)
 
 
-def held(row: TurnRow, slo: Slo) -> bool:
-    """Tell whether a caller got in this turn what is owed; an answer before the turn's end was not late."""
+def miss(row: TurnRow, slo: Slo) -> str:
+    """Return why a caller did not get in this turn what is owed; empty when all was given.
+
+    An answer that began before the turn's end was not late.
+    """
     if row.status != "answered":
-        return False
-    return (row.ttfas_s is None or row.ttfas_s <= slo.ttfas_s) and row.underrun_s_max <= slo.underrun_s
+        return row.status
+    if row.ttfas_s is not None and row.ttfas_s > slo.ttfas_s:
+        return "late"
+    return "underrun" if row.underrun_s_max > slo.underrun_s else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,12 +68,15 @@ class Verdict:
     share: float
     """Of them within the SLO; 0 without a turn."""
     holds: bool
+    misses: dict[str, int]
+    """By reason: unanswered, refused, lost, late, underrun."""
 
 
-def verdict(rows: list[TurnRow], slo: Slo) -> Verdict:
+def verdict(rows: Sequence[TurnRow], slo: Slo) -> Verdict:
     """Judge some turns."""
-    share = sum(held(row, slo) for row in rows) / len(rows) if rows else 0.0
-    return Verdict(turns=len(rows), share=share, holds=bool(rows) and share >= slo.share)
+    misses = Counter(reason for row in rows if (reason := miss(row, slo)))
+    share = 1 - misses.total() / len(rows) if rows else 0.0
+    return Verdict(turns=len(rows), share=share, holds=bool(rows) and share >= slo.share, misses=dict(misses))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

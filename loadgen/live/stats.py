@@ -30,14 +30,14 @@ def aggregates(turns: Sequence[TurnRow], sessions: Sequence[SessionRow], slo: Sl
     """Return the figures of a run; see docs/loadgen.md for each."""
     answered = [row for row in turns if row.status == "answered"]
     stopped = [row for row in answered if row.interrupted]
-    judged = load.verdict(list(turns), slo)
+    judged = load.verdict(turns, slo)
     status = Counter(row.status for row in turns)
     ended = Counter(row.status for row in sessions)
     return {
         "turns": {"n": len(turns), **{name: status[name] for name in ("answered", "unanswered", "refused", "lost")}},
         "early": sum(row.early for row in answered),
         "restarts": sum(row.restarts for row in turns),
-        "slo": {"share": round(judged.share, 4), "holds": judged.holds},
+        "slo": {"share": round(judged.share, 4), "holds": judged.holds, "misses": judged.misses},
         "ttfas_s": spread(row.ttfas_s for row in answered),
         "answer_s": spread(row.answer_s for row in answered),
         "underruns": {

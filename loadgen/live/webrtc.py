@@ -1,4 +1,3 @@
-# ruff: noqa: SLF001 - impairs the sockets of aioice, which it keeps private (as duplex/media/rtc.py does)
 """A talker's WebRTC call: aiortc for ICE, DTLS and the data channel, our own RTP past them.
 
 tick (20 ms, one timer for all) ─► microphone ─► talker.say ─► RTP ─► SRTP ─► path out ─► socket
@@ -12,7 +11,6 @@ import json
 import random
 import re
 import socket as sockets
-from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -25,7 +23,7 @@ from duplex.units import MonoNs, WallNs, ns_from_seconds
 from loadgen.live.call import CallFailed, CallRefused, Lateness
 from loadgen.live.clock import now_ns
 from loadgen.live.ear import Ear
-from loadgen.live.impairment import DatagramPath, outage
+from loadgen.live.impaired_socket import impair
 from loadgen.live.metronome import BEAT_NS, Metronome
 from loadgen.live.options import Network
 from loadgen.live.rows import SessionRow
@@ -211,7 +209,7 @@ async def dial(
         answer = await _offer(http, url, pc.localDescription.sdp)
         link.tap(call.datagram)
         if not network.ideal:
-            _impair(link, network, rng)
+            impair(link, network, rng)
         connected = asyncio.Event()
         pc.on("connectionstatechange", connected.set)
         await pc.setRemoteDescription(RTCSessionDescription(sdp=answer, type="answer"))
@@ -271,41 +269,3 @@ def _own_address(url: str) -> str:
     with sockets.socket(family, kind) as probe:
         probe.connect(address)
         return str(probe.getsockname()[0])
-
-
-def _impair(link: rtc.Link, network: Network, rng: random.Random) -> None:
-    """Put a bad network before and behind the sockets: media, ICE, DTLS and the data channel alike."""
-    down = outage(network, now_ns(), rng)
-    loop = asyncio.get_running_loop()
-
-    def through(path: DatagramPath, further: Callable[[bytes, Any], None]) -> Callable[[bytes, Any], None]:
-        def pass_on(data: bytes, address: Any) -> None:
-            now = now_ns()
-            arrival = path.arrival(now)
-            if arrival is None:
-                return
-            if arrival <= now:
-                further(data, address)
-            else:
-                loop.call_later((arrival - now) / 1e9, further, data, address)
-
-        return pass_on
-
-    for protocol in link._ice._protocols:
-        protocol.datagram_received = through(DatagramPath(network, down, rng), protocol.datagram_received)
-        protocol.transport = _ImpairedTransport(protocol.transport, DatagramPath(network, down, rng), through)
-
-
-class _ImpairedTransport:
-    """A datagram transport whose packets pass a path first."""
-
-    def __init__(self, transport: Any, path: DatagramPath, through: Callable[[DatagramPath, Any], Any]) -> None:
-        self._transport = transport
-        self.sendto = through(path, self._send)
-
-    def _send(self, data: bytes, address: Any) -> None:
-        if not self._transport.is_closing():
-            self._transport.sendto(data, address)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)

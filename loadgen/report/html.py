@@ -104,11 +104,15 @@ def _steps(result: Result) -> str:
     ramp = result["ramp"]
     body = "".join(
         f"<tr><th>{step['load']:g}</th><td>{step['verdict']['turns']}</td><td>{100 * step['verdict']['share']:.1f} %</td>"
-        f"<td>{'held' if step['verdict']['holds'] else 'failed'}</td></tr>"
+        f"<td>{'held' if step['verdict']['holds'] else 'failed'}</td><td>{_misses(step['verdict']['misses'])}</td></tr>"
         for step in ramp["steps"]
     )
-    head = f"<th>{escape(ramp['unit'].replace('_', ' '))}</th><th>turns</th><th>within SLO</th><th></th>"
+    head = f"<th>{escape(ramp['unit'].replace('_', ' '))}</th><th>turns</th><th>within SLO</th><th></th><th>misses</th>"
     return (
         f'<section class="scroll"><h2>Ramp: {escape(name(result))}</h2><table><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></section>"
     )
+
+
+def _misses(by_reason: dict[str, int]) -> str:
+    return ", ".join(f"{count} {reason}" for reason, count in sorted(by_reason.items())) or "none"

@@ -40,7 +40,7 @@ def live(ttfas_s: float = 0.5, double: bool = True, ramp: bool = False) -> dict[
     if ramp:
         record.climb = Climb(ramp=Ramp(), load=10, unit="talkers")
         for share in (1.0, 0.5, 0.4):
-            verdict = Verdict(turns=50, share=share, holds=share >= 0.9)
+            verdict = Verdict(turns=50, share=share, holds=share >= 0.9, misses={} if share == 1 else {"late": 3})
             record.climb.take(Step(load=record.climb.load, from_s=0, to_s=1, verdict=verdict))
     return json.loads(
         json.dumps(result(record, LiveOptions(url="http://x"), read(Path("busy")), "loadgen live <busy>"))
@@ -112,7 +112,7 @@ def test_a_page_has_its_plots_and_a_ramp_its_steps() -> None:
     assert "Turns within the SLO" not in alone
     ramped = report.render([live(ramp=True)])
     assert ramped.count("<figure>") == 7
-    assert "<td>failed</td>" in ramped
+    assert "<td>failed</td><td>3 late</td>" in ramped
 
 
 def test_compare_says_the_difference() -> None:

@@ -73,25 +73,25 @@ def test_after_a_refusal_a_talker_waits_as_long_as_it_is_asked_to() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "kept"),
+    ("fields", "why"),
     [
-        ({}, True),
-        ({"ttfas_s": 1.0}, True),
-        ({"ttfas_s": 1.01}, False),
-        ({"underrun_s_max": 0.1}, True),
-        ({"underrun_s_max": 0.12}, False),
-        ({"ttfas_s": None, "early": True}, True),
-        ({"status": "refused", "ttfas_s": None}, False),
-        ({"status": "unanswered", "ttfas_s": None}, False),
-        ({"status": "lost", "ttfas_s": None}, False),
+        ({}, ""),
+        ({"ttfas_s": 1.0}, ""),
+        ({"ttfas_s": 1.01}, "late"),
+        ({"underrun_s_max": 0.1}, ""),
+        ({"underrun_s_max": 0.12}, "underrun"),
+        ({"ttfas_s": None, "early": True}, ""),
+        ({"status": "refused", "ttfas_s": None}, "refused"),
+        ({"status": "unanswered", "ttfas_s": None}, "unanswered"),
+        ({"status": "lost", "ttfas_s": None}, "lost"),
     ],
 )
-def test_a_turn_is_within_the_slo(fields: dict[str, Any], kept: bool) -> None:
-    assert load.held(row(**fields), Slo()) is kept
+def test_a_turn_misses_the_slo_for_one_reason(fields: dict[str, Any], why: str) -> None:
+    assert load.miss(row(**fields), Slo()) == why
 
 
 def test_nothing_measured_does_not_hold() -> None:
-    assert load.verdict([], Slo()) == load.Verdict(turns=0, share=0.0, holds=False)
+    assert load.verdict([], Slo()) == load.Verdict(turns=0, share=0.0, holds=False, misses={})
 
 
 def climb(shares: list[float], most: float = 1000) -> load.Climb:
@@ -99,7 +99,7 @@ def climb(shares: list[float], most: float = 1000) -> load.Climb:
     ramp = load.Climb(ramp=Ramp(by=10, most=most), load=10, unit="talkers")
     for share in shares:
         assert not ramp.over
-        verdict = load.Verdict(turns=100, share=share, holds=share >= 0.9)
+        verdict = load.Verdict(turns=100, share=share, holds=share >= 0.9, misses={})
         ramp.take(load.Step(load=ramp.load, from_s=0, to_s=1, verdict=verdict))
     return ramp
 
@@ -157,7 +157,7 @@ def test_aggregates_count_what_happened() -> None:
     ]
     found = stats.aggregates(turns, [session(), session(status="refused", refusal_s=0.01)], Slo())
     assert found["turns"] == {"n": 5, "answered": 4, "unanswered": 0, "refused": 1, "lost": 0}
-    assert found["slo"] == {"share": 0.6, "holds": False}
+    assert found["slo"] == {"share": 0.6, "holds": False, "misses": {"underrun": 1, "refused": 1}}
     assert found["underruns"] == {"n": 2, "s": 0.3, "longest_s": 0.2, "turns": 1}
     assert found["interruptions"] == {"n": 2, "not_stopped": 1}
     assert found["ttfas_s"]["n"] == 4
