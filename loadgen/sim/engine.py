@@ -15,7 +15,7 @@ from duplex.units import MonoNs
 from loadgen.sim.clock import Clock, Device
 from loadgen.sim.kv import KvCache
 from loadgen.sim.profile import Profile
-from loadgen.sim.stages import RATE, frames_of, word_marks
+from loadgen.sim.stages import RATE, frames_of, hop_of, word_marks
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -257,7 +257,7 @@ class StreamTalk(Engine):
         first, run.told = run.told, run.made
         run.emit(
             Latents(
-                clause=clause.index, frames=run.made - first, hop=self._profile.voice.frame_ms * RATE // 1000, rate=RATE,
+                clause=clause.index, frames=run.made - first, hop=hop_of(self._profile), rate=RATE,
                 words=word_marks(clause.text, first, run.made, run.total), data=None, last=run.made >= run.total,
             )
         )  # fmt: skip

@@ -37,14 +37,20 @@ class Listener:
 
     Args:
         path: the way to it.
-        on_first: told when a reply's first sample will sound.
+        on_first: told when a reply's first audible sample will sound.
         on_end: told when a reply's last sample will have sounded.
+        lead_in_ns: silence with which a reply begins.
     """
 
     def __init__(
-        self, path: Path, on_first: Callable[[str, MonoNs], None], on_end: Callable[[str, MonoNs], None]
+        self,
+        path: Path,
+        on_first: Callable[[str, MonoNs], None],
+        on_end: Callable[[str, MonoNs], None],
+        lead_in_ns: int,
     ) -> None:
         self._path = path
+        self._lead_in_ns = lead_in_ns
         self._on_first = on_first
         self._on_end = on_end
         self.replies: dict[str, Heard] = {}
@@ -62,7 +68,7 @@ class Listener:
                 start = arrives + ns_from_ms(self._path.network.client_buffer_ms)
                 heard = self.replies[packets.reply] = Heard(began=MonoNs(start), ends=MonoNs(start))
                 heard.anchor = start - sent
-                self._on_first(packets.reply, heard.began)
+                self._on_first(packets.reply, MonoNs(heard.began + self._lead_in_ns))
             if lost:
                 heard.concealed += 1
             turn = sent + heard.anchor

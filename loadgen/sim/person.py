@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from duplex.units import MonoNs, ns_from_seconds, seconds_from_ns
+from duplex.units import MonoNs, ns_from_ms, ns_from_seconds, seconds_from_ns
 from loadgen.sim.network import Path
 from loadgen.sim.session import Ears, SimSession
 from loadgen.trace import SessionTrace, Turn
@@ -52,11 +52,14 @@ class Person:
         self.trace = trace
         self.rows: list[TurnRow] = []
         self.gone = False
+        self._rng = rng
         self._world = world
         self._clock = world.clock
         self._patience_ns = ns_from_seconds(patience_s)
         self._turn = -1
         self._speech_end = MonoNs(0)
+        self._unsure = 0
+        """Times that the end-of-turn model will not see the end of this turn."""
         self._answer: str | None = None
         self._interrupted_at: MonoNs | None = None
         ears = Ears(
@@ -74,9 +77,13 @@ class Person:
     def _next_turn(self) -> Turn:
         return self.trace.turns[self._turn + 1]
 
-    def finished_speaking(self, at: MonoNs) -> bool:
-        """Return whether the speech of the present turn was over at a moment: what an end-of-turn model is to find out."""
-        return at >= self._speech_end
+    def judged_finished(self, at: MonoNs) -> bool:
+        """Return what an end-of-turn model says of the present turn at a moment; one that knew would say whether it is over."""
+        if at < self._speech_end:
+            hasty = self._world.profile.hearing.hasty
+            return hasty > 0 and self._rng.random() < hasty
+        self._unsure -= 1
+        return self._unsure < 0
 
     def interrupts_at(self, reply: str) -> MonoNs | None:
         """Return when this person will speak over a reply that has begun to sound; None if never."""
@@ -117,7 +124,7 @@ class Person:
         for start, length in turn.pauses:
             self.session.microphone.speak(voice_from, MonoNs(now + ns_from_seconds(start)))
             voice_from = MonoNs(now + ns_from_seconds(start + length))
-        self.session.microphone.speak(voice_from, self._speech_end)
+        self.session.microphone.speak(voice_from, self._heard_end())
         self._world.kv.speech_began(self.session.id, now)
         row = TurnRow(
             session=self.trace.session,
@@ -128,6 +135,15 @@ class Person:
         self.rows.append(row)
         number = self._turn
         self._clock.call_at(MonoNs(self._speech_end + self._patience_ns), lambda: self._impatient(number))
+
+    def _heard_end(self) -> MonoNs:
+        """Draw where the VAD will see the end of this turn, and how soon the end-of-turn model."""
+        hearing = self._world.profile.hearing
+        if hearing.unsure:
+            drawn = self._rng.random()
+            self._unsure = sum(drawn < share for share in hearing.unsure)
+        tail = self._rng.choice(hearing.tail_ms) if hearing.tail_ms else 0.0
+        return MonoNs(self._speech_end + ns_from_ms(tail))
 
     def _impatient(self, number: int) -> None:
         if not self.gone and self._turn == number and self._answer is None:

@@ -94,9 +94,22 @@ class Voice(_Section):
     """How text becomes time."""
 
     words_per_minute: float = Field(170, gt=0)
-    frame_ms: int = Field(80, ge=10)
+    frame_ms: float = Field(80, ge=1)
     clause_words: int = Field(8, ge=1)
     """Words between two places where a speaker would pause."""
+    lead_in_ms: float = Field(0, ge=0)
+    """Silence with which an answer begins, before its first audible sample."""
+
+
+class Hearing(_Section):
+    """What the models of the ear make of the user's speech."""
+
+    tail_ms: tuple[Annotated[float, Field(ge=-1000, le=1000)], ...] = ()
+    """From the end of a turn's energy to where the VAD sees it: one of these is drawn for each turn; none given: 0."""
+    unsure: tuple[Annotated[float, Field(ge=0, le=1)], ...] = ()
+    """Share of finished turns of which the end-of-turn model is still unsure when it is asked first, again, and so on."""
+    hasty: float = Field(0, ge=0, le=1)
+    """Share of pauses inside a turn that it takes for the end."""
 
 
 class Profile(_Section):
@@ -118,6 +131,7 @@ class Profile(_Section):
     talk: Talker
     vocode: Stage
     voice: Voice = Voice()
+    hearing: Hearing = Hearing()
 
     def frames(self, words: int) -> int:
         """Return the codec frames of so many words."""

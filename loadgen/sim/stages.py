@@ -144,6 +144,11 @@ def frames_of(profile: Profile, clause: Clause) -> int:
     return profile.frames(len(clause.text.split()))
 
 
+def hop_of(profile: Profile) -> int:
+    """Return the audio samples of a codec frame."""
+    return round(profile.voice.frame_ms * RATE / 1000)
+
+
 def word_marks(text: str, first: int, last: int, frames: int) -> tuple[WordMark, ...]:
     """Return the words of a clause that end in frames first < f <= last, all words of one length."""
     words = [match.end() for match in re.finditer(r"\S+", text)]
@@ -174,7 +179,7 @@ class BatchTalk(ModelledStage):
         assert isinstance(clause, Clause)
         frames = frames_of(self._profile, clause)
         return Latents(
-            clause=clause.index, frames=frames, hop=self._profile.voice.frame_ms * RATE // 1000, rate=RATE,
+            clause=clause.index, frames=frames, hop=hop_of(self._profile), rate=RATE,
             words=word_marks(clause.text, 0, frames, frames), data=None,
         )  # fmt: skip
 

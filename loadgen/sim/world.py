@@ -248,7 +248,7 @@ class World:
 
     def _finished(self, job: Job) -> bool:
         person = self.people.get(job.address.session)
-        return person is None or person.finished_speaking(MonoNs(self.clock.now() - ns_from_seconds(0.05)))
+        return person is None or person.judged_finished(MonoNs(self.clock.now() - ns_from_seconds(0.05)))
 
     def _words(self, job: Job) -> int:
         person = self.people.get(job.address.session)
