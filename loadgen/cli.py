@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from loadgen import generate, trace
+from loadgen.calibrate.command import add_options as add_calibrate_options
 from loadgen.live.command import add_options as add_live_options
 from loadgen.report.compare import add_options as add_compare_options
 
@@ -19,6 +20,7 @@ def main(argv: list[str] | None = None) -> int:
     _add_trace(commands)
     _add_live(commands)
     _add_compare(commands)
+    _add_calibrate(commands)
     arguments = parser.parse_args(argv)
     try:
         return int(arguments.run(arguments))
@@ -33,6 +35,10 @@ def _add_live(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
 
 def _add_compare(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     add_compare_options(commands.add_parser("compare", help="put result files side by side"))
+
+
+def _add_calibrate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    add_calibrate_options(commands.add_parser("calibrate", help="measure a model pack for the simulator"))
 
 
 def _add_trace(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -1,0 +1,102 @@
+"""What the ear's models make of real turns: where the VAD sees their end, and how sure of it the end-of-turn model is."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from duplex.config import TurnSettings
+from duplex.payloads import Job, Role, TurnEnd, VoiceProbability, VoiceWindow
+from duplex.session.config import TurnDetection
+from duplex.session.turns import TurnTracker, limits_for
+from duplex.units import Samples, Span, samples_from_ms
+from loadgen.calibrate.material import PER_SAMPLE, Spoken, job, utterance_of
+from loadgen.calibrate.stages import Stages
+from loadgen.sim.profile import Hearing
+
+_WINDOW = 512
+_PHASES = 4
+"""Places of a turn on the VAD's grid that are tried."""
+_LOOKS_MS = (64, 224, 608)
+"""Silence behind the speech at which the model is asked: pause, first and second look on the grid of 32 ms windows."""
+_SURE = 0.5
+_TAILS = 9
+"""Quantiles that stand for the distribution."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """What came of all turns, and what it took."""
+
+    hearing: Hearing
+    vad_ms: float
+    """Median time of one window."""
+    turns: int
+    paused: int
+
+
+def listen(stages: Stages, turns: Sequence[Spoken], paused: Sequence[Spoken]) -> Heard:
+    """Let VAD and end of turn hear turns.
+
+    Args:
+        turns: with a second of silence behind them.
+        paused: with a pause in their middle.
+    """
+    tails: list[float] = []
+    times: list[float] = []
+    unsure = [0] * len(_LOOKS_MS)
+    for number, turn in enumerate(turns):
+        ends = [_speech_end(stages, turn, phase, f"turn{number}-{phase}", times) for phase in range(_PHASES)]
+        tails.append(statistics.fmean(end - turn.end for end in ends) / samples_from_ms(1))
+        asked = [_probability(stages, turn, Samples(ends[0] + samples_from_ms(ms))) for ms in _LOOKS_MS]
+        for look in range(len(_LOOKS_MS)):
+            unsure[look] += max(asked[: look + 1]) < _SURE
+    hasty = 0
+    for turn in paused:
+        assert turn.pause is not None
+        asked = [_probability(stages, turn, Samples(turn.pause + samples_from_ms(ms))) for ms in _LOOKS_MS[:2]]
+        hasty += max(asked) >= _SURE
+    return Heard(
+        hearing=Hearing(
+            tail_ms=_quantiles(tails),
+            unsure=tuple(round(count / len(turns), 3) for count in unsure),
+            hasty=round(hasty / len(paused), 3) if paused else 0.0,
+        ),
+        vad_ms=statistics.median(times),
+        turns=len(turns),
+        paused=len(paused),
+    )
+
+
+def _quantiles(values: Sequence[float]) -> tuple[float, ...]:
+    places = (np.arange(_TAILS) + 0.5) / _TAILS
+    return tuple(round(float(value), 1) for value in np.quantile(values, places))
+
+
+def _speech_end(stages: Stages, turn: Spoken, phase: int, session: str, times: list[float]) -> Samples:
+    """Return where the production tracker sees the turn's end, as a position in its audio."""
+    shift = phase * _WINDOW // _PHASES
+    pcm = np.concatenate([np.zeros(shift, np.int16), turn.pcm])
+    tracker = TurnTracker(limits_for(TurnDetection(), TurnSettings()))
+    for start in range(0, len(pcm) - _WINDOW + 1, _WINDOW):
+        span = Span(Samples(start * PER_SAMPLE), Samples((start + _WINDOW) * PER_SAMPLE))
+        window = job(VoiceWindow(span=span, pcm=pcm[start : start + _WINDOW]), session=session)
+        (heard,), ms = stages.step(Role.VAD, [window])
+        assert isinstance(heard, VoiceProbability)
+        tracker.window(span, heard.probability)
+        times.append(ms)
+    stages.batch[Role.VAD].release(session)
+    return Samples(tracker.speech_end - shift * PER_SAMPLE)
+
+
+def _probability(stages: Stages, turn: Spoken, until: Samples) -> float:
+    (verdict,), _ = stages.step(Role.END_OF_TURN, [_asked(turn, until)])
+    assert isinstance(verdict, TurnEnd)
+    return verdict.probability
+
+
+def _asked(turn: Spoken, until: Samples) -> Job:
+    return job(utterance_of(turn.pcm[: until // PER_SAMPLE]), Role.END_OF_TURN)
