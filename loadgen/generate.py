@@ -81,6 +81,14 @@ RECIPES = {
         interrupted=0.5,
         backchannelled=0.25,
     ),
+    "duo": Recipe(
+        name="duo",
+        about="Short calls for two talkers at once, to hold a simulation against a real run: little is interrupted.",
+        rate=0.1,
+        turns=(4, 5),
+        gap_s=LogNormal(median=1.2, sigma=0.4, least=0.5, most=3.0),
+        interrupted=0.05,
+    ),
 }
 """The committed traces, by name."""
 

@@ -8,11 +8,14 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from duplex.units import MonoNs, ns_from_seconds
 
 Call = Callable[[], None]
+_ROUNDING_S = 2e-9
+"""Times are whole nanoseconds."""
 
 
 class Device:
@@ -24,8 +27,8 @@ class Device:
         self._waiting: deque[tuple[float, Call]] = deque()
         self.busy_s = 0.0
 
-    def run(self, seconds: float, done: Call) -> None:
-        """Compute for a while as soon as there is room, then call `done`."""
+    def run(self, seconds: float, done: Call, cores: float = 1.0) -> None:
+        """Compute for a while as soon as there is room, then call `done`; each step takes one place, whatever its cores."""
         self._waiting.append((seconds, done))
         self._next()
 
@@ -40,6 +43,69 @@ class Device:
         self._free += 1
         done()
         self._next()
+
+
+@dataclass(slots=True, eq=False)
+class _Sharing:
+    left: float
+    """Seconds that it still needs where it has all its cores."""
+    cores: float
+    done: Call
+
+
+class SharedDevice(Device):
+    """A processor under an operating system: nothing waits, all that computes is slowed alike where the cores do not suffice.
+
+    Args:
+        parallel: cores.
+    """
+
+    def __init__(self, clock: Clock, parallel: int) -> None:
+        super().__init__(clock, parallel)
+        self._cores = parallel
+        self._steps: list[_Sharing] = []
+        self._since = clock.now()
+        """Until when the steps' progress is settled."""
+        self._cancel: Call = lambda: None
+
+    def run(self, seconds: float, done: Call, cores: float = 1.0) -> None:
+        """Compute for as long as so many seconds of so many cores take, then call `done`."""
+        self._settle()
+        self._steps.append(_Sharing(seconds, cores, done))
+        self._arm()
+
+    @property
+    def _wanted(self) -> float:
+        return sum(step.cores for step in self._steps)
+
+    @property
+    def _speed(self) -> float:
+        return min(1.0, self._cores / self._wanted)
+
+    def _settle(self) -> None:
+        now = self._clock.now()
+        if self._steps:
+            progress = (now - self._since) / 1e9 * self._speed
+            self.busy_s += progress * self._wanted
+            for step in self._steps:
+                step.left -= progress
+        self._since = now
+
+    def _arm(self) -> None:
+        self._cancel()
+        self._cancel = lambda: None
+        if self._steps:
+            soonest = max(0.0, min(step.left for step in self._steps)) / self._speed
+            self._cancel = self._clock.after(soonest, self._due)
+
+    def _due(self) -> None:
+        self._cancel = lambda: None
+        self._settle()
+        finished = [step for step in self._steps if step.left <= _ROUNDING_S]
+        self._steps = [step for step in self._steps if step.left > _ROUNDING_S]
+        self._arm()
+        for step in finished:
+            step.done()
 
 
 class Clock:

@@ -41,8 +41,10 @@ class Engine:
 
     spec: NodeSpec
 
-    def __init__(self, clock: Clock, device: Device, read_batch: int) -> None:
+    def __init__(self, clock: Clock, device: Device, read_batch: int, read_cores: float, step_cores: float) -> None:
         self.read_batch = read_batch
+        self.read_cores = read_cores
+        self.step_cores = step_cores
         self.stalled_until = MonoNs(0)
         self.broken_until = MonoNs(0)
         self._clock = clock
@@ -113,10 +115,10 @@ class Engine:
             return
         fresh = self._fresh([run for run in active if not run.ready])
         if fresh:
-            self._device.run(self.read_s(fresh), lambda: self._read(fresh))
+            self._device.run(self.read_s(fresh), lambda: self._read(fresh), self.read_cores)
         else:
             decoded = [run for run in active if run.ready]
-            self._device.run(self.step_s(len(decoded)), lambda: self._stepped(decoded))
+            self._device.run(self.step_s(len(decoded)), lambda: self._stepped(decoded), self.step_cores)
 
     def _fresh(self, runs: list[Run]) -> list[Run]:
         """Choose whose prompts are read in the next iteration: the scheduler's most urgent ones."""
@@ -174,8 +176,8 @@ class Think(Engine):
         self, profile: Profile, clock: Clock, device: Device, kv: KvCache, words: Callable[[Job], int],
         turn_tokens: Callable[[Job], int],
     ) -> None:  # fmt: skip
-        super().__init__(clock, device, profile.think.read_batch)
         think = profile.think
+        super().__init__(clock, device, think.read_batch, think.prefill.cores, think.decode.cores)
         self.spec = NodeSpec(
             name="think", role=Role.THINK, takes=Prompt, gives=TextDelta, unit="token", batch_max=think.slots,
             device=think.device, pausable=think.pausable, step_s=think.decode.seconds([1] * 4),
@@ -223,8 +225,8 @@ class StreamTalk(Engine):
     """A talker that gives a clause's frames in pieces."""
 
     def __init__(self, profile: Profile, clock: Clock, device: Device) -> None:
-        super().__init__(clock, device, profile.talk.read_batch)
         talk = profile.talk
+        super().__init__(clock, device, talk.read_batch, talk.first.cores, talk.cost.cores)
         self.spec = NodeSpec(
             name="talk", role=Role.TALK, takes=Clause, gives=Latents, unit="codec frame", batch_max=talk.slots,
             device=talk.device, pausable=True, step_s=talk.cost.seconds([1] * 4), steps_to_next=talk.pieces[0],

@@ -32,6 +32,8 @@ class Cost(_Section):
     per_job: float = Field(0, ge=0)
     per_unit: float = Field(0, ge=0)
     per_job_unit: float = Field(0, ge=0)
+    cores: float = Field(1, gt=0)
+    """That a step keeps busy, where its device is shared; elsewhere it takes one place."""
 
     def seconds(self, units: Sequence[float]) -> float:
         """Return the time of a step over jobs of so many units each."""
@@ -119,7 +121,9 @@ class Profile(_Section):
     source: str
     """Where the figures come from, in one or two sentences; printed with every result."""
     devices: dict[str, int]
-    """Steps that each can compute at once."""
+    """Steps that each can compute at once; of a shared one: its cores."""
+    shared: tuple[str, ...] = ()
+    """Devices on which nothing waits for its turn, but all that computes shares the cores: processors."""
     vad_ms: float = Field(ge=0)
     """From a window's last sample at the server until its verdict."""
     overhead_ms: float = Field(0, ge=0)
@@ -162,6 +166,8 @@ def load(name: str) -> Profile:
     for part, device in _devices(profile).items():
         if device not in profile.devices:
             raise ProfileError(f"{path.name}: {part}.device: {device!r} is not among the devices")
+    if unknown := sorted(set(profile.shared) - set(profile.devices)):
+        raise ProfileError(f"{path.name}: shared: {unknown[0]!r} is not among the devices")
     return profile
 
 

@@ -81,9 +81,9 @@ class ModelledStage:
     def _spend(self, done: Callable[[], None]) -> None:
         now = self._clock.now()
         if now < self.stalled_until:
-            self._clock.call_at(self.stalled_until, lambda: self._device.run(self._seconds, done))
+            self._clock.call_at(self.stalled_until, lambda: self._device.run(self._seconds, done, self._cost.cores))
         else:
-            self._device.run(self._seconds, done)
+            self._device.run(self._seconds, done, self._cost.cores)
 
 
 def _spec(name: str, role: Role, takes: type, gives: type, unit: str, stage: Stage, seconds: float) -> NodeSpec:

@@ -21,7 +21,7 @@ from duplex.stages.graph import build_graph
 from duplex.stages.run import StageRunners
 from duplex.stages.runner import StageSpan
 from duplex.units import MonoNs, ns_from_seconds, seconds_from_ns
-from loadgen.sim.clock import Clock, Device
+from loadgen.sim.clock import Clock, Device, SharedDevice
 from loadgen.sim.engine import StreamTalk, Think
 from loadgen.sim.faults import Fault, apply_faults
 from loadgen.sim.kv import Kind, KvCache
@@ -107,7 +107,10 @@ class World:
         self.rows: list[TurnRow] = []
         self.totals: Counter[str] = Counter()
         self._hash = hashlib.sha256()
-        self.devices = {name: Device(self.clock, parallel) for name, parallel in profile.devices.items()}
+        self.devices = {
+            name: (SharedDevice if name in profile.shared else Device)(self.clock, parallel)
+            for name, parallel in profile.devices.items()
+        }
         think = profile.think
         tokens = think.kv_tokens if options.kv_tokens is None else options.kv_tokens
         self.kv = KvCache(options.kv, tokens, think.kv_load_ms_per_token / 1000, think.instructions_tokens)
