@@ -61,7 +61,8 @@ class Person:
         self._unsure = 0
         """Times that the end-of-turn model will not see the end of this turn."""
         self._answer: str | None = None
-        self._interrupted_at: MonoNs | None = None
+        self._interruption: tuple[str, MonoNs] | None = None
+        """The newest reply that is spoken over, and when; it stands while that reply is being cut."""
         ears = Ears(
             first_sound=self._first_sound, last_sound=self._last_sound, split=self._split, broken_off=self._broken_off
         )
@@ -87,7 +88,8 @@ class Person:
 
     def interrupts_at(self, reply: str) -> MonoNs | None:
         """Return when this person will speak over a reply that has begun to sound; None if never."""
-        return self._interrupted_at if reply == self._answer else None
+        interruption = self._interruption
+        return interruption[1] if interruption is not None and interruption[0] == reply else None
 
     def vanish(self) -> None:
         """Hang up in the middle of it."""
@@ -118,7 +120,6 @@ class Person:
         self._turn += 1
         turn = self.turn
         self._answer = None
-        self._interrupted_at = None
         self._speech_end = MonoNs(now + ns_from_seconds(turn.speech_s))
         voice_from = now
         for start, length in turn.pauses:
@@ -167,7 +168,8 @@ class Person:
         self._world.turn_heard(row)
         turn = self.turn
         if turn.interrupt_after_s is not None:
-            at = self._interrupted_at = MonoNs(when + ns_from_seconds(turn.interrupt_after_s))
+            at = MonoNs(when + ns_from_seconds(turn.interrupt_after_s))
+            self._interruption = reply, at
             self._clock.call_at(at, lambda: self._interrupt(reply))
         for start, length in turn.backchannels:
             at = MonoNs(when + ns_from_seconds(start))
