@@ -69,6 +69,11 @@ def profile(**changes: Any) -> Profile:
     return Profile(**(fields | changes))
 
 
+def narrow(vocode_ms: float, **talk: Any) -> Profile:
+    """A model whose only narrow place is a vocoder that makes one chunk at a time."""
+    return profile(vocode=vocoder(vocode_ms, batch_max=1), think=thinker(slots=64), talk=talker(2, slots=64, **talk))
+
+
 def turn(**changes: Any) -> Turn:
     """Speak for 1.5 s half a second into the gap, and get 30 words (10.6 s)."""
     return Turn(**({"gap_s": 0.5, "speech_s": 1.5, "words": 4, "answer_words": 30} | changes))

@@ -11,10 +11,9 @@ from tests.sim.simulated import (
     chosen,
     crowd,
     interrupter,
+    narrow,
     profile,
     simulate,
-    talker,
-    thinker,
     vocoder,
 )
 
@@ -24,15 +23,10 @@ WAY_S = 0.14
 """To the listener: send tick, network, jitter buffer."""
 
 
-def one_vocoder(ms: float, **talk: object):  # type: ignore[no-untyped-def]
-    """A model whose only narrow place is a vocoder that does one chunk at a time."""
-    return profile(vocode=vocoder(ms, batch_max=1), think=thinker(slots=64), talk=talker(2, slots=64, **talk))
-
-
 def test_first_audio_does_not_wait_behind_those_who_only_get_ahead() -> None:
     """A full house of long answers could fill the vocoder with work ahead of time for ten seconds and more."""
     newcomers = [caller(f"new{n}", 4.0 + n, answer_words=5) for n in range(6)]
-    model = one_vocoder(14)
+    model = narrow(14)
     ours, _ = simulate([*crowd(8, answer_words=60), *newcomers], model)
     theirs, _ = simulate([*crowd(8, answer_words=60), *newcomers], model, "fcfs")
     first_waits = [[world.waits_ms(f"new{n}")[0] for n in range(6)] for world in (ours, theirs)]
@@ -46,7 +40,7 @@ def test_a_first_reply_is_promoted_at_its_deadline(deadline_s: float) -> None:
     """Here everybody else runs dry all the time: without its promotion the newcomer would wait until they have left."""
     scene = [*crowd(8, 0.2, answer_words=15), caller("new", 4.0, answer_words=3)]
     settings = {"pacing": {"first_deadline_ms": round(deadline_s * 1000)}}
-    world, result = simulate(scene, one_vocoder(20, pieces=(1,)), settings=settings)
+    world, result = simulate(scene, narrow(20, pieces=(1,)), settings=settings)
     assert sum(row.gaps for row in result.rows) > 100
     ttfas_s = world.row("new").ttfas_s
     assert ttfas_s is not None and deadline_s <= ttfas_s <= deadline_s + WAY_S + 0.02
@@ -55,7 +49,7 @@ def test_a_first_reply_is_promoted_at_its_deadline(deadline_s: float) -> None:
 def test_without_a_promotion_it_would_starve() -> None:
     scene = [*crowd(8, 0.2, answer_words=30), caller("new", 4.0, answer_words=3)]
     settings = {"pacing": {"first_deadline_ms": 60_000}}
-    world, _ = simulate(scene, one_vocoder(20, pieces=(1,)), settings=settings)
+    world, _ = simulate(scene, narrow(20, pieces=(1,)), settings=settings)
     assert world.row("new").ttfas_s is None
 
 
