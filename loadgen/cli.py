@@ -61,8 +61,11 @@ def _trace(arguments: argparse.Namespace) -> int:
     text = "\n".join(trace.dump(generate.generate(recipe, arguments.sessions, arguments.seed))) + "\n"
     if arguments.out is None:
         sys.stdout.write(text)
-    else:
+        return 0
+    try:
         arguments.out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ValueError(f"{arguments.out}: {error.strerror}") from error
     return 0
 
 

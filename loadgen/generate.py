@@ -8,11 +8,12 @@ in LiveServe's evaluation.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from loadgen.trace import VERSION, Header, SessionTrace, Trace, Turn
+from loadgen.trace import CV_MAX, VERSION, Header, SessionTrace, Trace, Turn
 
 WORDS_PER_S = 2.5
 """Of a user's speech."""
@@ -108,11 +109,21 @@ def arrivals(rate: float, cv: float, rng: random.Random) -> Iterator[float]:
 
 
 def generate(recipe: Recipe, sessions: int, seed: int) -> Trace:
-    """Make a trace of so many sessions; the same seed gives the same trace."""
+    """Make a trace of so many sessions; the same seed gives the same trace.
+
+    Raises:
+        ValueError: no session, or a rate or cv that no arrivals have.
+    """
+    if sessions < 1:
+        raise ValueError(f"sessions: {sessions} is less than 1")
+    if not 0 < recipe.rate < math.inf:
+        raise ValueError(f"rate: {recipe.rate} is not a number of sessions per second above 0")
+    if not 0 <= recipe.cv <= CV_MAX:
+        raise ValueError(f"cv: {recipe.cv} is not between 0 and {CV_MAX}")
     rng = random.Random(seed)
     header = Header(
         duplex_trace=VERSION, name=recipe.name, about=recipe.about, arrivals_cv=recipe.cv,
-        made_by=f"loadgen trace {recipe.name} --sessions {sessions} --seed {seed}",
+        made_by=_command(recipe, sessions, seed),
     )  # fmt: skip
     times = arrivals(recipe.rate, recipe.cv, rng)
     callers = tuple(
@@ -120,6 +131,15 @@ def generate(recipe: Recipe, sessions: int, seed: int) -> Trace:
         for n in range(sessions)
     )  # fmt: skip
     return Trace(header=header, sessions=callers)
+
+
+def _command(recipe: Recipe, sessions: int, seed: int) -> str:
+    """Return the command that makes this trace again."""
+    usual = RECIPES.get(recipe.name, recipe)
+    changed = [
+        f"--{name} {getattr(recipe, name)}" for name in ("rate", "cv") if getattr(recipe, name) != getattr(usual, name)
+    ]
+    return " ".join([f"loadgen trace {recipe.name} --sessions {sessions} --seed {seed}", *changed])
 
 
 def _turns(recipe: Recipe, rng: random.Random) -> tuple[Turn, ...]:

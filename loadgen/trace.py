@@ -24,6 +24,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 VERSION = 1
+CV_MAX = 20
 
 
 class _Line(BaseModel):
@@ -85,7 +86,7 @@ class Header(_Line):
     about: str = ""
     arrivals: Literal["open", "closed"] = "open"
     """open: sessions come at `at_s`, whatever the server does. closed: a fixed number at once, the next when one ends."""
-    arrivals_cv: float = Field(1.0, ge=0, le=20)
+    arrivals_cv: float = Field(1.0, ge=0, le=CV_MAX)
     """Coefficient of variation of the times between arrivals when they are drawn anew: 1 is Poisson, more is bursty."""
     made_by: str = ""
     """The command that made it."""
