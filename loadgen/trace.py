@@ -173,7 +173,7 @@ def dump(trace: Trace) -> Iterator[str]:
 def _parse_line(line: str, where: str, kind: type[Header] | type[SessionTrace]) -> Header | SessionTrace:
     try:
         value: Any = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise TraceError(f"{where}: not JSON: {error}") from error
     if not isinstance(value, dict):
         raise TraceError(f"{where}: not a JSON object")
