@@ -34,9 +34,9 @@ _SESSIONS_MAX = 1000
 _SETTLE_S = 6.0
 _PACKS = {
     "sim": {"first": 20, "by": 10, "step_s": 15.0, "pinned": True},
-    "local": {"first": 1, "by": 1, "step_s": 40.0, "pinned": False},
+    "local": {"first": 1, "by": 1, "step_s": 30.0, "pinned": False},
 }
-_AT_LOAD_S = 30.0
+_AT_LOAD_S = 25.0
 _NICE = -10
 
 
