@@ -18,7 +18,8 @@ from duplex.stages.contract import ModelPack, PackError
 from loadgen.calibrate.answers import listen_to_answers
 from loadgen.calibrate.fit import Fitted
 from loadgen.calibrate.hearing import Heard, listen
-from loadgen.calibrate.material import Spoken, spoken
+from loadgen.calibrate.material import Spoken, spoken, words_of
+from loadgen.calibrate.parallel import cores_of
 from loadgen.calibrate.probes import FULL, QUICK, Sizes, ear_probes, measure, think_probes, voice_probes
 from loadgen.calibrate.result import Calibration, fit_costs, profile_of
 from loadgen.calibrate.stages import CalibrationError, Stages
@@ -95,10 +96,14 @@ def calibrate(pack: ModelPack, threads: int, sizes: Sizes) -> Outcome:
         ]
         measured = measure(probes, sizes.rounds, rng, _progress)
         heard = _hear(stages, bank, sizes.turns, rng)
+        _progress("measuring stages at once")
+        cores = cores_of(
+            stages, threads, words_of(said.texts, 15, rng), turn(_LEAST_S + _SPREAD_S / 2), sizes.parallel_s
+        )
     finally:
         stages.close()
     calibration = Calibration(
-        pack=pack, threads=threads, fits=fit_costs(measured), heard=heard, said=said,
+        pack=pack, threads=threads, fits=fit_costs(measured), heard=heard, cores=cores, said=said,
     )  # fmt: skip
     return Outcome(
         calibration=calibration, took_s=time.perf_counter() - began, load_average=(load_before, os.getloadavg()[0])

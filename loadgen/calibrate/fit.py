@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -27,6 +28,8 @@ class Sample:
     """Of each job of the step, ≥ 1 of them."""
     ms: float
     """Median time."""
+    cores: float = 1.0
+    """Processor time over time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +77,9 @@ def fit(samples: Sequence[Sample], terms: Sequence[str] = TERMS) -> Fitted:
                 least = error
                 best = np.zeros(len(TERMS))
                 best[chosen] = found
-    return Fitted(cost=Cost(**dict(zip(TERMS, _rounded(best), strict=True))), samples=tuple(samples))
+    cores = statistics.median(sample.cores for sample in samples)
+    cost = Cost(**dict(zip(TERMS, _rounded(best), strict=True)), cores=max(1.0, round(cores, 1)))
+    return Fitted(cost=cost, samples=tuple(samples))
 
 
 def _row(sample: Sample) -> tuple[float, float, float, float]:

@@ -84,10 +84,10 @@ def _speech_end(stages: Stages, turn: Spoken, phase: int, session: str, times: l
     for start in range(0, len(pcm) - _WINDOW + 1, _WINDOW):
         span = Span(Samples(start * PER_SAMPLE), Samples((start + _WINDOW) * PER_SAMPLE))
         window = job(VoiceWindow(span=span, pcm=pcm[start : start + _WINDOW]), session=session)
-        (heard,), ms = stages.step(Role.VAD, [window])
+        (heard,), took = stages.step(Role.VAD, [window])
         assert isinstance(heard, VoiceProbability)
         tracker.window(span, heard.probability)
-        times.append(ms)
+        times.append(took.ms)
     stages.batch[Role.VAD].release(session)
     return Samples(tracker.speech_end - shift * PER_SAMPLE)
 

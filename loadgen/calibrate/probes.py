@@ -12,7 +12,7 @@ from duplex.payloads import LatentChunk, Latents, Role, Utterance
 from duplex.units import seconds_from_samples
 from loadgen.calibrate.fit import Sample
 from loadgen.calibrate.material import Spoken, clause, job, question, utterance_of, words_of
-from loadgen.calibrate.stages import Answer, Stages, conversation
+from loadgen.calibrate.stages import Answer, Stages, Timing, conversation
 
 PREFILL, DECODE = "prefill", "decode"
 _FIRST_TOKENS = 12
@@ -36,6 +36,8 @@ class Sizes:
     rounds: int
     turns: int
     """Turns that VAD and end of turn hear."""
+    parallel_s: float
+    """Of each measurement of stages that compute at once."""
     answers: int
     """Answers that the thinker says to their end."""
     speech_s: tuple[float, ...]
@@ -46,9 +48,9 @@ class Sizes:
 
 
 FULL = Sizes(
-    rounds=5, turns=16, answers=8, speech_s=(1.0, 2.0, 3.0, 5.0, 8.0), prompts=(4, 8, 16, 32, 64), clauses=(3, 4, 8, 12, 15)
+    rounds=5, turns=16, parallel_s=1.5, answers=8, speech_s=(1.0, 2.0, 3.0, 5.0, 8.0), prompts=(4, 8, 16, 32, 64), clauses=(3, 4, 8, 12, 15)
 )  # fmt: skip
-QUICK = Sizes(rounds=2, turns=3, answers=2, speech_s=(1.0, 3.0), prompts=(4, 24), clauses=(3, 10))
+QUICK = Sizes(rounds=2, turns=3, parallel_s=0.4, answers=2, speech_s=(1.0, 3.0), prompts=(4, 24), clauses=(3, 10))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -75,7 +77,16 @@ def measure(probes: Sequence[Probe], rounds: int, rng: random.Random, progress: 
 def median_of(label: str, samples: Sequence[Sample]) -> Sample:
     """Return the median of repetitions: of their times, and of each job's units where those are drawn (a talker's)."""
     units = tuple(statistics.median(column) for column in zip(*(sample.units for sample in samples), strict=True))
-    return Sample(label=label, units=units, ms=statistics.median(sample.ms for sample in samples))
+    return Sample(
+        label=label,
+        units=units,
+        ms=statistics.median(sample.ms for sample in samples),
+        cores=statistics.median(sample.cores for sample in samples),
+    )
+
+
+def _sample(units: tuple[float, ...], took: Timing) -> Sample:
+    return Sample(label="", units=units, ms=took.ms, cores=took.cores)
 
 
 def ear_probes(stages: Stages, sizes: Sizes, turns: Callable[[float], Spoken]) -> Iterator[Probe]:
@@ -93,8 +104,8 @@ def _utterance_probe(stages: Stages, role: Role, utterance: Utterance, batch: in
 
     def run() -> dict[str, Sample]:
         jobs = [job(utterance, role, f"{role.value}{n}") for n in range(batch)]
-        _, ms = stages.step(role, jobs)
-        return {role.value: Sample(label="", units=(unit,) * batch, ms=ms)}
+        _, took = stages.step(role, jobs)
+        return {role.value: _sample((unit,) * batch, took)}
 
     return Probe(label=_label(f"{seconds:.1f} s of speech", batch), run=run)
 
@@ -130,10 +141,11 @@ def _prompt_probe(
         for name in names:
             stages.think.release(name)
         units = (words * tokens_per_word,) * batch
-        found = {PREFILL: Sample(label="", units=units, ms=max(answer.first_ms for answer in answers))}
-        pieces = [ms for answer in answers if (ms := answer.piece_ms) is not None]
-        if pieces:
-            found[DECODE] = Sample(label="", units=(1.0,) * batch, ms=statistics.median(pieces))
+        slowest = max((answer.first for answer in answers), key=lambda took: took.ms)
+        found = {PREFILL: _sample(units, slowest)}
+        between = [took for answer in answers if (took := answer.between) is not None]
+        if between:
+            found[DECODE] = _sample((1.0,) * batch, sorted(between, key=lambda took: took.ms)[len(between) // 2])
         return found
 
     prefix = "behind a cached turn" if cached else "new"
@@ -157,8 +169,8 @@ def _talk_probe(stages: Stages, words: int, batch: int, said: Sequence[str], rng
 
     def run() -> dict[str, Sample]:
         jobs = [job(clause(words_of(said, words, rng), voice)) for _ in range(batch)]
-        results, ms = stages.step(Role.TALK, jobs)
-        return {Role.TALK.value: Sample(label="", units=tuple(float(frames_of(each)) for each in results), ms=ms)}
+        results, took = stages.step(Role.TALK, jobs)
+        return {Role.TALK.value: _sample(tuple(float(frames_of(each)) for each in results), took)}
 
     return Probe(label=_label(f"{words} words", batch), run=run)
 
@@ -173,8 +185,8 @@ def _chunk_probe(stages: Stages, first: int, last: int, batch: int, said: Sequen
         start = min(round(first * per_ms), latents.frames - 1)
         end = max(start + 1, min(round(last * per_ms), latents.frames))
         jobs = [job(LatentChunk(latents=latents, first=start, last=end)) for _ in range(batch)]
-        _, ms = stages.step(Role.VOCODE, jobs)
-        return {Role.VOCODE.value: Sample(label="", units=(float(end - start),) * batch, ms=ms)}
+        _, took = stages.step(Role.VOCODE, jobs)
+        return {Role.VOCODE.value: _sample((float(end - start),) * batch, took)}
 
     return Probe(label=_label(f"{first} to {last} ms of a clause", batch), run=run)
 

@@ -10,7 +10,7 @@ from loadgen.calibrate.answers import Said
 from loadgen.calibrate.fit import TERMS, Fitted, Sample, fit
 from loadgen.calibrate.hearing import Heard
 from loadgen.calibrate.probes import DECODE, PREFILL, Measured
-from loadgen.sim.profile import Profile, Stage, Talker, Thinker
+from loadgen.sim.profile import Cost, Profile, Stage, Talker, Thinker
 
 _DEVICE = "cpu"
 _LEAST_MS = 0.1
@@ -27,6 +27,8 @@ class Calibration:
     fits: dict[str, Fitted]
     """By part: the batch stages' roles, `prefill` and `decode`."""
     heard: Heard
+    cores: float
+    """What gets done when all threads compute, in threads that compute alone."""
     said: Said
 
 
@@ -37,7 +39,7 @@ def fit_costs(measured: Measured) -> dict[str, Fitted]:
     prefill = [
         Sample(
             label=each.label, units=each.units,
-            ms=max(_LEAST_MS, each.ms - 1000 * decode.cost.seconds([1] * len(each.units))),
+            ms=max(_LEAST_MS, each.ms - 1000 * decode.cost.seconds([1] * len(each.units))), cores=each.cores,
         )
         for each in samples[PREFILL]
     ]  # fmt: skip
@@ -51,29 +53,36 @@ def fit_costs(measured: Measured) -> dict[str, Fitted]:
     }
 
 
+def _within(cost: Cost, cores: float) -> Cost:
+    """Return the cost of a step that was measured alone: it had all that it wanted of the device."""
+    return cost.model_copy(update={"cores": min(cost.cores, cores)})
+
+
 def profile_of(calibration: Calibration, source: str) -> Profile:
     """Return the profile; its template's tokens are in the prefill's base, and instructions count as read at the start."""
-    pack, fits, said = calibration.pack, calibration.fits, calibration.said
+    pack, said, cores = calibration.pack, calibration.said, round(calibration.cores, 2)
+    costs = {part: _within(fitted.cost, cores) for part, fitted in calibration.fits.items()}
     specs = {stage.spec.role: stage.spec for stage in pack.stages}
 
     def stage(role: Role) -> Stage:
-        return Stage(device=_DEVICE, cost=fits[role.value].cost, batch_max=specs[role].batch_max)
+        return Stage(device=_DEVICE, cost=costs[role.value], batch_max=specs[role].batch_max)
 
     think = specs[Role.THINK]
     return Profile(
         name=pack.name,
         source=source,
-        devices={_DEVICE: calibration.threads},
+        devices={_DEVICE: cores},
+        shared=(_DEVICE,),
         vad_ms=round(calibration.heard.vad_ms, 2),
         sessions_max=pack.sessions_max,
         end_of_turn=stage(Role.END_OF_TURN),
         transcribe=stage(Role.TRANSCRIBE),
         think=Thinker(
-            device=_DEVICE, decode=fits[DECODE].cost, prefill=fits[PREFILL].cost, slots=think.batch_max,
+            device=_DEVICE, decode=costs[DECODE], prefill=costs[PREFILL], slots=think.batch_max,
             read_batch=think.batch_max, pausable=think.pausable, tokens_per_word=said.tokens_per_word, turn_tokens=0,
             instructions_tokens=0,
         ),
-        talk=Talker(device=_DEVICE, kind="batch", cost=fits[Role.TALK.value].cost, slots=specs[Role.TALK].batch_max),
+        talk=Talker(device=_DEVICE, kind="batch", cost=costs[Role.TALK.value], slots=specs[Role.TALK].batch_max),
         vocode=stage(Role.VOCODE),
         voice=said.voice,
         hearing=calibration.heard.hearing,

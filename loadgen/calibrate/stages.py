@@ -18,6 +18,30 @@ class CalibrationError(ValueError):
     """A pack cannot be measured; the message says why."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """How long something took."""
+
+    ms: float
+    cores: float
+    """Processor time of this process over time."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    wall: float
+    cpu: float
+
+    def until(self, later: _Moment, parts: int = 1) -> Timing:
+        """Return what passed until another moment, divided by so many parts; the cores are of all of it."""
+        wall = max(1e-9, later.wall - self.wall)
+        return Timing(ms=1000 * wall / parts, cores=(later.cpu - self.cpu) / wall)
+
+
+def _now() -> _Moment:
+    return _Moment(time.perf_counter(), time.process_time())
+
+
 class Stages:
     """A pack's stages, loaded.
 
@@ -49,21 +73,21 @@ class Stages:
         for stage in self.pack.stages:
             stage.close()
 
-    def step(self, role: Role, jobs: Sequence[Job]) -> tuple[Sequence[Payload], float]:
-        """Compute one step; return its results and its milliseconds.
+    def step(self, role: Role, jobs: Sequence[Job]) -> tuple[Sequence[Payload], Timing]:
+        """Compute one step; return its results and what it took.
 
         Raises:
             CalibrationError: the stage refused or failed a job.
         """
-        began = time.perf_counter()
+        began = _now()
         results = self.batch[role].step(jobs)
-        ms = (time.perf_counter() - began) * 1000
+        timing = began.until(_now())
         good: list[Payload] = []
         for result in results:
             if isinstance(result, StageError):
                 raise CalibrationError(f"stage {role.value}: {result.reason}")
             good.append(result)
-        return good, ms
+        return good, timing
 
     def ask(self, prompts: Sequence[tuple[str, Prompt]]) -> list[Answer]:
         """Submit prompts (session, prompt) in one instant, and wait for all answers.
@@ -71,10 +95,9 @@ class Stages:
         Raises:
             CalibrationError: the thinker failed one, or does not end.
         """
-        answers = [Answer() for _ in prompts]
-        began = time.perf_counter()
+        began = _now()
+        answers = [Answer(began=began) for _ in prompts]
         for (session, prompt), answer in zip(prompts, answers, strict=True):
-            answer.began = began
             self.think.submit(job(prompt, session=session), answer.take)
         for answer in answers:
             if not answer.ended.wait(_CEILING_S) or answer.failure is not None:
@@ -86,9 +109,9 @@ class Stages:
 class Answer:
     """What a thinker gave, and when."""
 
-    began: float = 0.0
-    times: list[float] = field(default_factory=list)
-    """Of each piece with text."""
+    began: _Moment
+    pieces: list[_Moment] = field(default_factory=list)
+    """When each piece with text came."""
     text: str = ""
     tokens: int = 0
     failure: str | None = None
@@ -98,7 +121,7 @@ class Answer:
         """Take one output; called on the engine's threads, one at a time for a job."""
         if isinstance(output, TextDelta):
             if output.text:
-                self.times.append(time.perf_counter())
+                self.pieces.append(_now())
             self.text += output.text
             self.tokens += output.tokens
             if output.finish is not None:
@@ -108,16 +131,22 @@ class Answer:
             self.ended.set()
 
     @property
-    def first_ms(self) -> float:
-        """Submission to the first piece."""
-        return (self.times[0] - self.began) * 1000
+    def first(self) -> Timing:
+        """Submission to the first piece.
+
+        Raises:
+            CalibrationError: there is none.
+        """
+        if not self.pieces:
+            raise CalibrationError("stage think: an answer without text")
+        return self.began.until(self.pieces[0])
 
     @property
-    def piece_ms(self) -> float | None:
-        """Mean time between pieces; None with fewer than three."""
-        if len(self.times) < 3:
+    def between(self) -> Timing | None:
+        """One piece to the next, on average; None with fewer than three."""
+        if len(self.pieces) < 3:
             return None
-        return (self.times[-1] - self.times[0]) * 1000 / (len(self.times) - 1)
+        return self.pieces[0].until(self.pieces[-1], len(self.pieces) - 1)
 
 
 def conversation(*texts: str, tokens_max: int | None = None) -> Prompt:

@@ -21,9 +21,9 @@ _ROUNDING_S = 2e-9
 class Device:
     """What stages compute on: so many steps at once, the rest waits in order of arrival."""
 
-    def __init__(self, clock: Clock, parallel: int) -> None:
+    def __init__(self, clock: Clock, parallel: float) -> None:
         self._clock = clock
-        self._free = parallel
+        self._free = max(1, int(parallel))
         self._waiting: deque[tuple[float, Call]] = deque()
         self.busy_s = 0.0
 
@@ -57,10 +57,10 @@ class SharedDevice(Device):
     """A processor under an operating system: nothing waits, all that computes is slowed alike where the cores do not suffice.
 
     Args:
-        parallel: cores.
+        parallel: cores, counted by what they get done when all are busy: two threads of one core are hardly more than one.
     """
 
-    def __init__(self, clock: Clock, parallel: int) -> None:
+    def __init__(self, clock: Clock, parallel: float) -> None:
         super().__init__(clock, parallel)
         self._cores = parallel
         self._steps: list[_Sharing] = []

@@ -120,8 +120,8 @@ class Profile(_Section):
     name: str
     source: str
     """Where the figures come from, in one or two sentences; printed with every result."""
-    devices: dict[str, int]
-    """Steps that each can compute at once; of a shared one: its cores."""
+    devices: dict[str, Annotated[float, Field(ge=1)]]
+    """Steps that each can compute at once; of a shared one: its cores, by what they get done when all are busy."""
     shared: tuple[str, ...] = ()
     """Devices on which nothing waits for its turn, but all that computes shares the cores: processors."""
     vad_ms: float = Field(ge=0)
