@@ -128,6 +128,17 @@ def test_one_that_would_run_dry_takes_the_slot_back_at_once() -> None:
     assert engine.log[3:] == [("pause", 2), ("resume", 1)]
 
 
+def test_a_slot_changes_hands_as_soon_as_the_running_one_has_begun_to_sound() -> None:
+    engine = OneSlot()
+    engine.submit(1, words=30, since=0)
+    engine.submit(2, words=3, since=10)  # as urgent, but younger
+    engine.advance(100)
+    assert engine.log == [("submit", 1)]
+    engine.repace(1, since=0, dry_at=2000)
+    engine.advance(101)
+    assert engine.log[1:] == [("pause", 1), ("submit", 2)]
+
+
 def test_held_work_gives_its_slot_up_and_takes_it_again_when_it_is_due() -> None:
     engine = OneSlot()
     engine.submit(1, words=30, dry_at=900, hold_until=-1)
@@ -139,6 +150,18 @@ def test_held_work_gives_its_slot_up_and_takes_it_again_when_it_is_due() -> None
     engine.advance(700)
     assert engine.log[2:] == [("resume", 1)]
     assert len(engine.pieces) > made
+
+
+def test_a_session_that_is_released_leaves_nothing_in_the_engine() -> None:
+    engine = OneSlot()
+    engine.submit(1, words=30, dry_at=5000)
+    engine.submit(2, words=30, dry_at=5000)
+    engine.advance(200)
+    engine.runner.release("s")
+    made = len(engine.pieces)
+    engine.advance(5000)
+    assert engine.runner.idle
+    assert len(engine.pieces) == made
 
 
 def test_an_engine_that_cannot_pause_is_left_alone() -> None:
