@@ -155,7 +155,7 @@ class PacingSettings(_Section):
     """p95 of network jitter assumed before it is measured."""
     client_buffer_ms: Ms = 60
     """Client jitter buffer assumed before it is reported."""
-    stage_jitter_ms: Ms = 120
+    stage_jitter_ms: Ms = 220
     """p95 of the stages' own output jitter assumed before it is measured."""
     codec_unit_ms: Ms = 80
     """One unit of the vocoder that cannot be preempted."""
@@ -188,7 +188,7 @@ class SchedulingSettings(_Section):
     """`listener` steers by the playback fronts; the others are for comparison (`oracle` in the simulator only)."""
     pressing_ms: Ms = 1000
     """chunk_deadline: a session is pressing this long before its newest chunk begins to play."""
-    ride_units: int = Field(4, ge=0, le=1000)
+    ride_units: int = Field(2, ge=0, le=1000)
     """listener: while somebody waits for first audio, others share a step only if they run dry within so many units."""
     tenant_weights: dict[str, Annotated[float, Field(gt=0, le=1000)]] = Field(default_factory=dict)
     """Shares of the stages by tenant, where tenants compete; one that is not named has weight 1."""

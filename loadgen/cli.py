@@ -11,6 +11,7 @@ from loadgen import generate, trace
 from loadgen.calibrate.command import add_options as add_calibrate_options
 from loadgen.live.command import add_options as add_live_options
 from loadgen.report.compare import add_options as add_compare_options
+from loadgen.sim.command import add_options as add_sim_options
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -21,6 +22,7 @@ def main(argv: list[str] | None = None) -> int:
     _add_live(commands)
     _add_compare(commands)
     _add_calibrate(commands)
+    _add_sim(commands)
     arguments = parser.parse_args(argv)
     try:
         return int(arguments.run(arguments))
@@ -39,6 +41,10 @@ def _add_compare(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def _add_calibrate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     add_calibrate_options(commands.add_parser("calibrate", help="measure a model pack for the simulator"))
+
+
+def _add_sim(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    add_sim_options(commands.add_parser("sim", help="simulate a trace on the server's own scheduler"))
 
 
 def _add_trace(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

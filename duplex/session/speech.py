@@ -182,10 +182,10 @@ class Speech:
         return self._bounded and len(self._waiting) >= self._pacing.clauses_ahead
 
     def think_pace(self, now: MonoNs) -> Pace:
-        """Return the pace of the reply's text: all that later stages hold counts as lead."""
+        """Return the pace of the reply's text: all that later stages hold counts as lead, and clauses are its credit."""
         chars = self.chars_waiting + (len(self._clause.text) if self._talking is not None else 0)
-        pace = self._pace(now, self._unvoiced(), slack=3, text_ns=round(chars * self._char_ns))
-        return replace(pace, blocked=True) if self.full else pace
+        pace = self._pace(now, self._unvoiced(), slack=1, text_ns=round(chars * self._char_ns))
+        return replace(pace, hold_until=None, blocked=self.full)
 
     def repace(self, now: MonoNs) -> None:
         """The playback front has moved: renew the pace of what waits in the stages."""

@@ -53,6 +53,9 @@ class EngineRunner(StageRunner):
         run = self._runs.get(job)
         if run is not None:
             run.work.pace = pace
+            held = pace.blocked or (pace.hold_until is not None and pace.hold_until > self._executor.now())
+            if run.work.state is WorkState.RUNNING and not held:
+                return  # it goes on as it does
         elif not self._queue.repace(job, pace):
             return
         self.kick()

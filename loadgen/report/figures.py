@@ -111,20 +111,20 @@ _AT = {
 def _sim(result: Result) -> list[Figure]:
     rows = [Figure(label="model", value=model(result)), Figure(label="trace", value=result["trace"])]
     for policy, of in result["policies"].items():
-        rows.append(_with_interval(f"{policy}: goodput", of["goodput_rps"], "sessions/s"))
+        if "goodput_rps" not in of:
+            continue
+        rows.append(_with_interval(f"{policy}: goodput", of, "goodput_rps", "sessions/s"))
         for share, at in of.get("at", {}).items():
             rows += [
-                _with_interval(f"{policy} at {share}: {key.removesuffix('_s').replace('_', ' ')}", at[key], unit)
+                _with_interval(f"{policy} at {share}: {key.removesuffix('_s').replace('_', ' ')}", at, key, unit)
                 for key, unit in _AT.items()
                 if key in at
             ]
     return rows
 
 
-def _with_interval(label: str, value: Any, unit: str) -> Figure:
-    """Return a figure of a plain number, or of one with its confidence interval."""
-    if not isinstance(value, dict):
-        return Figure(label=label, value=value, unit=unit)
-    low_high = value.get("ci")
+def _with_interval(label: str, of: Result, key: str, unit: str) -> Figure:
+    """Return a figure and its confidence interval, which stands beside it under `KEY_ci`."""
+    low_high = of.get(f"{key}_ci")
     ci = (float(low_high[0]), float(low_high[1])) if low_high and None not in low_high else None
-    return Figure(label=label, value=value.get("value", value.get("mean")), unit=unit, ci=ci)
+    return Figure(label=label, value=of[key], unit=unit, ci=ci)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -33,6 +34,7 @@ RATE = 24_000
 NO_SOUND: Int16Array = np.zeros(0, np.int16)
 
 
+@functools.lru_cache(maxsize=256)
 def silent(samples: int) -> Int16Array:
     """Return audio of a length without its memory: nobody listens to the samples here."""
     return np.broadcast_to(np.int16(0), samples)
@@ -81,9 +83,9 @@ class ModelledStage:
     def _spend(self, done: Callable[[], None]) -> None:
         now = self._clock.now()
         if now < self.stalled_until:
-            self._clock.call_at(self.stalled_until, lambda: self._device.run(self._seconds, done, self._cost.cores))
+            self._clock.call_at(self.stalled_until, lambda: self._device.run(self._seconds, done, self._cost))
         else:
-            self._device.run(self._seconds, done, self._cost.cores)
+            self._device.run(self._seconds, done, self._cost)
 
 
 def _spec(name: str, role: Role, takes: type, gives: type, unit: str, stage: Stage, seconds: float) -> NodeSpec:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import random
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,6 +31,8 @@ from loadgen.sim.stages import BatchTalk, EndOfTurn, NoVad, Transcribe, Vocode
 from loadgen.trace import SessionTrace
 
 _OBSERVE_EVERY_S = 1.0
+_ROLES = {role: number for number, role in enumerate(Role)}
+_OUTCOMES = {"done": 0, "failed": 1, "stale": 2, "dropped": 3}
 _LONGEST_S = 24 * 3600
 _SPREAD_S = 20.0
 """Closed loop: the first ones come within this time, not all in one instant."""
@@ -105,8 +106,8 @@ class World:
         self.people: dict[str, Person] = {}
         """By session id, those who are there."""
         self.rows: list[TurnRow] = []
-        self.totals: Counter[str] = Counter()
-        self._hash = hashlib.sha256()
+        self._sums: defaultdict[tuple[str, ...], float] = defaultdict(float)
+        self._decisions = 0
         self.devices = {
             name: (SharedDevice if name in profile.shared else Device)(self.clock, parallel)
             for name, parallel in profile.devices.items()
@@ -134,9 +135,12 @@ class World:
 
     def observe(self, measure: str, value: float, labels: Mapping[str, str]) -> None:
         """Take one of the server's own measures."""
-        if labels:
-            measure += "{" + ",".join(f"{k}={v}" for k, v in sorted(labels.items())) + "}"
-        self.totals[measure] += value  # type: ignore[assignment]
+        self._sums[(measure, *[f"{k}={v}" for k, v in labels.items()]) if labels else (measure,)] += value
+
+    @property
+    def totals(self) -> dict[str, float]:
+        """Sums of the server's own measures so far, by name and labels."""
+        return {name + ("{" + ",".join(labels) + "}" if labels else ""): v for (name, *labels), v in self._sums.items()}
 
     def turn_heard(self, row: TurnRow) -> None:
         """A turn's answer begins to sound; the server would know that from its own estimate."""
@@ -195,9 +199,9 @@ class World:
         duration = max(1e-9, seconds_from_ns(self.clock.now()))
         return Result(
             rows=rows, sessions=self.came - self.refused, refused=self.refused,
-            unheard_s=self.totals["duplex_unheard_audio_seconds_total"], duration_s=duration,
+            unheard_s=self._sums["duplex_unheard_audio_seconds_total",], duration_s=duration,
             busy={name: device.busy_s / duration for name, device in self.devices.items()},
-            totals=dict(self.totals), decisions=self._hash.hexdigest(), aborted=aborted,
+            totals=self.totals, decisions=f"{self._decisions & (1 << 64) - 1:016x}", aborted=aborted,
         )  # fmt: skip
 
     def _arrive(self, trace: SessionTrace) -> None:
@@ -246,7 +250,7 @@ class World:
 
     def _capacity(self) -> Capacity:
         engines = {"think"} | ({"talk"} if self.profile.talk.kind == "engine" else set())
-        parallelism = {name: float(parallel) for name, parallel in self.profile.devices.items()}
+        parallelism = {name: float(parallel) for name, parallel in self.profile.devices.items() if name == "cpu"}
         return Capacity(sessions_prior=self.profile.sessions_max, engines=frozenset(engines), parallelism=parallelism)
 
     def _finished(self, job: Job) -> bool:
@@ -270,8 +274,17 @@ class World:
         return person.interrupts_at(address.reply) if person is not None and address.reply is not None else None
 
     def _spanned(self, span: StageSpan) -> None:
-        line = (span.stage, span.job, span.queued_at, span.began_at, span.ended_at, span.outcome, span.batch)
-        self._hash.update(repr(line).encode())
+        began = -1 if span.began_at is None else span.began_at
+        numbers = (
+            _ROLES[span.role],
+            span.job,
+            span.queued_at,
+            began,
+            span.ended_at,
+            _OUTCOMES[span.outcome],
+            span.batch,
+        )
+        self._decisions = hash((self._decisions, *numbers))
 
 
 def _settings(policy: str, changed: Mapping[str, Any]) -> Settings:

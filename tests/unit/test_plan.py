@@ -103,6 +103,14 @@ def test_first_audio_is_promoted_at_its_deadline() -> None:
     assert ids(batch([early, dry], now_ms=1000, room=1).batch) == [2]
 
 
+def test_those_who_have_time_do_not_lengthen_the_step_of_a_first_reply() -> None:
+    soon, later, first = work(1, dry_at=ms(39)), work(2, dry_at=ms(500)), work(3)
+    assert ids(batch([soon, later, first]).batch) == [3, 1]
+    assert ids(batch([soon, later]).batch) == [1, 2]
+    running = work(2, state=WorkState.RUNNING, dry_at=ms(500))
+    assert ids(engine([running, first], slots=4).pause) == [2]
+
+
 # Engines. -------------------------------------------------------------------------------------------------------------
 
 
@@ -166,8 +174,8 @@ def test_chunk_deadline_presses_within_a_second_of_the_newest_chunk() -> None:
 
 def test_the_oracle_makes_nothing_that_will_not_be_heard() -> None:
     oracle = Oracle(1000, 4, lambda address: ms(500))
-    works = [work(1, dry_at=ms(400)), work(2, dry_at=ms(600)), work(3)]
-    assert ids(batch(works, policy=oracle).batch) == [3, 1]
+    works = [work(1, dry_at=ms(400)), work(2, dry_at=ms(600))]
+    assert ids(batch(works, policy=oracle).batch) == [1]
     with pytest.raises(ValueError, match="simulator only"):
         make_policy(SchedulingSettings(policy="oracle"), PacingSettings())
 
