@@ -9,14 +9,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from duplex.config import PacingSettings
+from duplex.config import MediaSettings, PacingSettings
+from duplex.media import opus
+from duplex.media.resample import StreamResampler
 from duplex.payloads import Audio, LatentChunk, Latents, Role
 from duplex.session.clauses import ClauseSplitter
-from loadgen.calibrate.material import clause, job
+from loadgen.calibrate.material import clause, job, quantiles
 from loadgen.calibrate.probes import answers
 from loadgen.calibrate.stages import CalibrationError, Stages
 from loadgen.live.sound import level_of
+from loadgen.live.speech import PACKET
 from loadgen.sim.profile import Voice
+
+RATE = 48_000
+_BEFORE = 10
+"""Packets of silence before an answer: the codec has settled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +59,7 @@ def listen_to_answers(stages: Stages, count: int, rng: random.Random) -> Said:
             words_per_minute=round(60 * words / seconds, 1),
             frame_ms=round(1000 * first.hop / first.rate, 3),
             clause_words=max(1, round(statistics.fmean(later))),
-            lead_in_ms=round(statistics.median(lead_ins), 1) if lead_ins else 0.0,
+            lead_in_ms=quantiles(lead_ins),
         ),
     )
 
@@ -69,10 +76,19 @@ def _latents(stages: Stages, text: str, index: int) -> Latents:
 
 
 def _lead_in_ms(stages: Stages, latents: Latents) -> float | None:
-    """Return the silence before a clause's first audible sample; None where none is audible."""
+    """Return the silence before a clause's first audible sample, as an ear has it behind the codec; None where none is audible."""
     if not latents.frames:
         return None
     (audio,), _ = stages.step(Role.VOCODE, [job(LatentChunk(latents=latents, first=0, last=latents.frames))])
     assert isinstance(audio, Audio)
-    audible = level_of(np.ascontiguousarray(audio.pcm), audio.rate).audible
-    return None if audible is None else 1000 * audible[0] * len(audio.pcm) / audio.rate
+    pcm = StreamResampler(audio.rate, RATE).push(audio.pcm, last=True)
+    packets = np.pad(pcm, (0, -len(pcm) % PACKET)).reshape(-1, PACKET)
+    media = MediaSettings()
+    encoder, decoder = opus.Encoder(bitrate=media.opus_bitrate, complexity=media.opus_complexity), opus.Decoder()
+    for _ in range(_BEFORE):
+        decoder.decode(encoder.encode(np.zeros(PACKET, np.int16)))
+    for number, packet in enumerate(packets):
+        audible = level_of(decoder.decode(encoder.encode(packet)), opus.HEAR_RATE).audible
+        if audible is not None:
+            return 1000 * (number + audible[0]) * PACKET / RATE
+    return None

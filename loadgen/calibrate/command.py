@@ -18,11 +18,11 @@ from duplex.stages.contract import ModelPack, PackError
 from loadgen.calibrate.answers import listen_to_answers
 from loadgen.calibrate.fit import Fitted
 from loadgen.calibrate.hearing import Heard, listen
-from loadgen.calibrate.material import Spoken, spoken, words_of
-from loadgen.calibrate.parallel import cores_of
-from loadgen.calibrate.probes import FULL, QUICK, Sizes, ear_probes, measure, think_probes, voice_probes
+from loadgen.calibrate.material import Spoken, question, spoken, words_of
+from loadgen.calibrate.parallel import measure_parallel
+from loadgen.calibrate.probes import FULL, PREFILL, QUICK, Sizes, ear_probes, measure, think_probes, voice_probes
 from loadgen.calibrate.result import Calibration, fit_costs, profile_of
-from loadgen.calibrate.stages import CalibrationError, Stages
+from loadgen.calibrate.stages import CalibrationError, Stages, conversation
 from loadgen.calibrate.toml import render
 from loadgen.live import speech
 from loadgen.sim.profile import PROFILES
@@ -95,15 +95,18 @@ def calibrate(pack: ModelPack, threads: int, sizes: Sizes) -> Outcome:
             *voice_probes(stages, sizes, said.texts, rng),
         ]
         measured = measure(probes, sizes.rounds, rng, _progress)
+        fits = fit_costs(measured)
         heard = _hear(stages, bank, sizes.turns, rng)
         _progress("measuring stages at once")
-        cores = cores_of(
-            stages, threads, words_of(said.texts, 15, rng), turn(_LEAST_S + _SPREAD_S / 2), sizes.parallel_s
-        )
+        parallel = measure_parallel(
+            stages, threads, words_of(said.texts, 15, rng), turn(_LEAST_S + _SPREAD_S / 2),
+            [conversation(question(8, rng), tokens_max=2) for _ in range(sizes.rounds + 1)], fits[PREFILL].cost.cores,
+            sizes.parallel_s,
+        )  # fmt: skip
     finally:
         stages.close()
     calibration = Calibration(
-        pack=pack, threads=threads, fits=fit_costs(measured), heard=heard, cores=cores, said=said,
+        pack=pack, threads=threads, fits=fits, heard=heard, parallel=parallel, said=said,
     )  # fmt: skip
     return Outcome(
         calibration=calibration, took_s=time.perf_counter() - began, load_average=(load_before, os.getloadavg()[0])

@@ -13,7 +13,7 @@ from duplex.payloads import Job, Role, TurnEnd, VoiceProbability, VoiceWindow
 from duplex.session.config import TurnDetection
 from duplex.session.turns import TurnTracker, limits_for
 from duplex.units import Samples, Span, samples_from_ms
-from loadgen.calibrate.material import PER_SAMPLE, Spoken, job, utterance_of
+from loadgen.calibrate.material import PER_SAMPLE, Spoken, job, quantiles, utterance_of
 from loadgen.calibrate.stages import Stages
 from loadgen.sim.profile import Hearing
 
@@ -23,8 +23,6 @@ _PHASES = 4
 _LOOKS_MS = (64, 224, 608)
 """Silence behind the speech at which the model is asked: pause, first and second look on the grid of 32 ms windows."""
 _SURE = 0.5
-_TAILS = 9
-"""Quantiles that stand for the distribution."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +59,7 @@ def listen(stages: Stages, turns: Sequence[Spoken], paused: Sequence[Spoken]) ->
         hasty += max(asked) >= _SURE
     return Heard(
         hearing=Hearing(
-            tail_ms=_quantiles(tails),
+            tail_ms=quantiles(tails),
             unsure=tuple(round(count / len(turns), 3) for count in unsure),
             hasty=round(hasty / len(paused), 3) if paused else 0.0,
         ),
@@ -69,11 +67,6 @@ def listen(stages: Stages, turns: Sequence[Spoken], paused: Sequence[Spoken]) ->
         turns=len(turns),
         paused=len(paused),
     )
-
-
-def _quantiles(values: Sequence[float]) -> tuple[float, ...]:
-    places = (np.arange(_TAILS) + 0.5) / _TAILS
-    return tuple(round(float(value), 1) for value in np.quantile(values, places))
 
 
 def _speech_end(stages: Stages, turn: Spoken, phase: int, session: str, times: list[float]) -> Samples:

@@ -34,6 +34,7 @@ PER_SAMPLE = 3
 _ROLES: dict[type, Role] = {
     VoiceWindow: Role.VAD, Prompt: Role.THINK, Clause: Role.TALK, LatentChunk: Role.VOCODE,
 }  # fmt: skip
+_QUANTILES = 9
 _ids = itertools.count(1)
 QUESTIONS = (
     "What is the capital of France?",
@@ -103,6 +104,14 @@ def question(words: int, rng: random.Random) -> str:
 def clause(text: str, voice: str, index: int = 0) -> Clause:
     """Return text as a clause."""
     return Clause(index=index, text=text, voice=voice)
+
+
+def quantiles(values: Sequence[float]) -> tuple[float, ...]:
+    """Return nine numbers that stand for a distribution; none for no values."""
+    if not values:
+        return ()
+    places = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
+    return tuple(round(float(value), 1) for value in np.quantile(values, places))
 
 
 def words_of(texts: Sequence[str], words: int, rng: random.Random) -> str:

@@ -2,38 +2,99 @@
 
 from __future__ import annotations
 
+import statistics
+import threading
 import time
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
 
-from duplex.payloads import Job, LatentChunk, Latents, Role
+from duplex.payloads import Job, LatentChunk, Latents, Prompt, Role
 from loadgen.calibrate.material import Spoken, clause, job, utterance_of
 from loadgen.calibrate.stages import Stages
 
+_TIMES = 3
 
-def cores_of(stages: Stages, threads: int, text: str, turn: Spoken, seconds: float) -> float:
-    """Return how many cores' work gets done when as many stages compute at once as there are threads.
 
-    Each stage's rate among the others, over its rate alone, summed. Three stages at most are tried; what they reach is scaled
-    to more threads than that.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parallel:
+    """What a processor does when more than one stage computes."""
+
+    cores: float
+    """That get something done when as many stages compute at once as there are threads; a stage alone counts 1."""
+    held_up: float
+    """How much slower prompts are read beside a busy vocoder than sharing those cores explains; at least 1."""
+
+
+def measure_parallel(
+    stages: Stages, threads: int, text: str, turn: Spoken, prompts: Sequence[Prompt], reads_on: float, seconds: float
+) -> Parallel:
+    """Let stages compute alone and together.
 
     Args:
-        text: a clause that the vocoder speaks.
+        text: what the vocoder speaks.
         turn: what end of turn and transcription hear.
-        seconds: of each measurement.
+        prompts: asked one after the other, alone and then beside the vocoder.
+        reads_on: cores that reading a prompt keeps busy.
+        seconds: of one measurement of rates.
     """
-    (latents,), _ = stages.step(Role.TALK, [job(clause(text, stages.pack.voices[0]))])
-    assert isinstance(latents, Latents)
+    speech = _speech(stages, text)
     heard = utterance_of(turn.pcm)
     jobs = {
-        Role.VOCODE: job(LatentChunk(latents=latents, first=0, last=latents.frames)),
+        Role.VOCODE: speech,
         Role.TRANSCRIBE: job(heard, Role.TRANSCRIBE),
         Role.END_OF_TURN: job(heard, Role.END_OF_TURN),
     }
-    roles = list(jobs)[: max(1, threads)]
-    alone = {role: _rates(stages, {role: jobs[role]}, seconds)[role] for role in roles}
-    together = _rates(stages, {role: jobs[role] for role in roles}, seconds)
-    done = sum(together[role] / alone[role] for role in roles)
-    return max(1.0, done * threads / len(roles))
+    chosen = dict(list(jobs.items())[: max(1, threads)])
+    found = statistics.median(_cores(stages, chosen, seconds) for _ in range(_TIMES))
+    cores = max(1.0, found * threads / len(chosen))
+    alone = _reading_ms(stages, prompts)
+    with _busy(stages, speech):
+        beside = _reading_ms(stages, prompts)
+    wanted = min(reads_on, cores)
+    return Parallel(cores=cores, held_up=max(1.0, beside / alone * min(1.0, cores / (wanted + 1))))
+
+
+def _cores(stages: Stages, jobs: dict[Role, Job], seconds: float) -> float:
+    """Return each stage's rate among the others over its rate alone, summed."""
+    alone = {role: _rates(stages, {role: each}, seconds)[role] for role, each in jobs.items()}
+    together = _rates(stages, jobs, seconds)
+    return sum(together[role] / alone[role] for role in jobs)
+
+
+@contextmanager
+def _busy(stages: Stages, speech: Job) -> Iterator[None]:
+    """Let the vocoder compute without a pause."""
+    stop = threading.Event()
+
+    def vocode() -> None:
+        while not stop.is_set():
+            stages.step(Role.VOCODE, [speech])
+
+    with ThreadPoolExecutor(1) as pool:
+        busy = pool.submit(vocode)
+        try:
+            yield
+        finally:
+            stop.set()
+        busy.result()
+
+
+def _reading_ms(stages: Stages, prompts: Sequence[Prompt]) -> float:
+    """Return the median time to first text."""
+    times = []
+    for number, prompt in enumerate(prompts):
+        session = f"beside{number}"
+        times += [answer.first.ms for answer in stages.ask([(session, prompt)])]
+        stages.think.release(session)
+    return statistics.median(times)
+
+
+def _speech(stages: Stages, text: str) -> Job:
+    (latents,), _ = stages.step(Role.TALK, [job(clause(text, stages.pack.voices[0]))])
+    assert isinstance(latents, Latents)
+    return job(LatentChunk(latents=latents, first=0, last=latents.frames))
 
 
 def _rates(stages: Stages, jobs: dict[Role, Job], seconds: float) -> dict[Role, float]:

@@ -9,6 +9,7 @@ from duplex.stages.contract import ModelPack
 from loadgen.calibrate.answers import Said
 from loadgen.calibrate.fit import TERMS, Fitted, Sample, fit
 from loadgen.calibrate.hearing import Heard
+from loadgen.calibrate.parallel import Parallel
 from loadgen.calibrate.probes import DECODE, PREFILL, Measured
 from loadgen.sim.profile import Cost, Profile, Stage, Talker, Thinker
 
@@ -27,8 +28,7 @@ class Calibration:
     fits: dict[str, Fitted]
     """By part: the batch stages' roles, `prefill` and `decode`."""
     heard: Heard
-    cores: float
-    """What gets done when all threads compute, in threads that compute alone."""
+    parallel: Parallel
     said: Said
 
 
@@ -60,8 +60,9 @@ def _within(cost: Cost, cores: float) -> Cost:
 
 def profile_of(calibration: Calibration, source: str) -> Profile:
     """Return the profile; its template's tokens are in the prefill's base, and instructions count as read at the start."""
-    pack, said, cores = calibration.pack, calibration.said, round(calibration.cores, 2)
+    pack, said, cores = calibration.pack, calibration.said, round(calibration.parallel.cores, 2)
     costs = {part: _within(fitted.cost, cores) for part, fitted in calibration.fits.items()}
+    costs[PREFILL] = costs[PREFILL].model_copy(update={"held_up": round(calibration.parallel.held_up, 2)})
     specs = {stage.spec.role: stage.spec for stage in pack.stages}
 
     def stage(role: Role) -> Stage:

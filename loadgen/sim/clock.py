@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from duplex.units import MonoNs, ns_from_seconds
+from loadgen.sim.profile import Cost
 
 Call = Callable[[], None]
+_PLAIN = Cost()
 _ROUNDING_S = 2e-9
 """Times are whole nanoseconds."""
 
@@ -27,8 +29,8 @@ class Device:
         self._waiting: deque[tuple[float, Call]] = deque()
         self.busy_s = 0.0
 
-    def run(self, seconds: float, done: Call, cores: float = 1.0) -> None:
-        """Compute for a while as soon as there is room, then call `done`; each step takes one place, whatever its cores."""
+    def run(self, seconds: float, done: Call, cost: Cost = _PLAIN) -> None:
+        """Compute for a while as soon as there is room, then call `done`; each step takes one place, whatever its cost says."""
         self._waiting.append((seconds, done))
         self._next()
 
@@ -49,7 +51,7 @@ class Device:
 class _Sharing:
     left: float
     """Seconds that it still needs where it has all its cores."""
-    cores: float
+    cost: Cost
     done: Call
 
 
@@ -68,35 +70,32 @@ class SharedDevice(Device):
         """Until when the steps' progress is settled."""
         self._cancel: Call = lambda: None
 
-    def run(self, seconds: float, done: Call, cores: float = 1.0) -> None:
-        """Compute for as long as so many seconds of so many cores take, then call `done`."""
+    def run(self, seconds: float, done: Call, cost: Cost = _PLAIN) -> None:
+        """Compute for as long as so many seconds of the cost's cores take, then call `done`."""
         self._settle()
-        self._steps.append(_Sharing(seconds, cores, done))
+        self._steps.append(_Sharing(seconds, cost, done))
         self._arm()
 
-    @property
-    def _wanted(self) -> float:
-        return sum(step.cores for step in self._steps)
-
-    @property
-    def _speed(self) -> float:
-        return min(1.0, self._cores / self._wanted)
+    def _speeds(self) -> list[float]:
+        """Return how fast each step goes, 1 is as if alone."""
+        share = self._cores / sum(step.cost.cores for step in self._steps)
+        return [1.0 if share >= 1 else share / step.cost.held_up for step in self._steps]
 
     def _settle(self) -> None:
         now = self._clock.now()
-        if self._steps:
-            progress = (now - self._since) / 1e9 * self._speed
-            self.busy_s += progress * self._wanted
-            for step in self._steps:
-                step.left -= progress
+        if self._steps and now > self._since:
+            passed = (now - self._since) / 1e9
+            self.busy_s += passed * min(self._cores, sum(step.cost.cores for step in self._steps))
+            for step, speed in zip(self._steps, self._speeds(), strict=True):
+                step.left -= passed * speed
         self._since = now
 
     def _arm(self) -> None:
         self._cancel()
         self._cancel = lambda: None
         if self._steps:
-            soonest = max(0.0, min(step.left for step in self._steps)) / self._speed
-            self._cancel = self._clock.after(soonest, self._due)
+            soonest = min(step.left / speed for step, speed in zip(self._steps, self._speeds(), strict=True))
+            self._cancel = self._clock.after(max(0.0, soonest), self._due)
 
     def _due(self) -> None:
         self._cancel = lambda: None

@@ -14,7 +14,7 @@ from duplex.stages.contract import Emit, NodeSpec, Progress, Role
 from duplex.units import MonoNs
 from loadgen.sim.clock import Clock, Device
 from loadgen.sim.kv import KvCache
-from loadgen.sim.profile import Profile
+from loadgen.sim.profile import Cost, Profile
 from loadgen.sim.stages import RATE, frames_of, hop_of, word_marks
 
 
@@ -41,10 +41,10 @@ class Engine:
 
     spec: NodeSpec
 
-    def __init__(self, clock: Clock, device: Device, read_batch: int, read_cores: float, step_cores: float) -> None:
+    def __init__(self, clock: Clock, device: Device, read_batch: int, read_cost: Cost, step_cost: Cost) -> None:
         self.read_batch = read_batch
-        self.read_cores = read_cores
-        self.step_cores = step_cores
+        self.read_cost = read_cost
+        self.step_cost = step_cost
         self.stalled_until = MonoNs(0)
         self.broken_until = MonoNs(0)
         self._clock = clock
@@ -115,10 +115,10 @@ class Engine:
             return
         fresh = self._fresh([run for run in active if not run.ready])
         if fresh:
-            self._device.run(self.read_s(fresh), lambda: self._read(fresh), self.read_cores)
+            self._device.run(self.read_s(fresh), lambda: self._read(fresh), self.read_cost)
         else:
             decoded = [run for run in active if run.ready]
-            self._device.run(self.step_s(len(decoded)), lambda: self._stepped(decoded), self.step_cores)
+            self._device.run(self.step_s(len(decoded)), lambda: self._stepped(decoded), self.step_cost)
 
     def _fresh(self, runs: list[Run]) -> list[Run]:
         """Choose whose prompts are read in the next iteration: the scheduler's most urgent ones."""
@@ -177,7 +177,7 @@ class Think(Engine):
         turn_tokens: Callable[[Job], int],
     ) -> None:  # fmt: skip
         think = profile.think
-        super().__init__(clock, device, think.read_batch, think.prefill.cores, think.decode.cores)
+        super().__init__(clock, device, think.read_batch, think.prefill, think.decode)
         self.spec = NodeSpec(
             name="think", role=Role.THINK, takes=Prompt, gives=TextDelta, unit="token", batch_max=think.slots,
             device=think.device, pausable=think.pausable, step_s=think.decode.seconds([1] * 4),
@@ -205,9 +205,18 @@ class Think(Engine):
         """Return the time of one token of each."""
         return self._profile.think.decode.seconds([1] * jobs)
 
+    def abort(self, job: JobId) -> None:
+        """Take a reply out."""
+        run = self._runs.get(job)
+        if run is not None:
+            self._kv.end(run.job.address.session)
+        super().abort(job)
+
     def made(self, run: Run) -> None:
         """Emit the words that are whole."""
         assert isinstance(run, _Thought)
+        if run.made >= run.total:
+            self._kv.end(run.job.address.session)
         self._kv.grow(run.job.address.session, 1)
         due = run.words if run.made >= run.total else int(run.made / self._profile.think.tokens_per_word)
         if due <= run.told:
@@ -226,7 +235,7 @@ class StreamTalk(Engine):
 
     def __init__(self, profile: Profile, clock: Clock, device: Device) -> None:
         talk = profile.talk
-        super().__init__(clock, device, talk.read_batch, talk.first.cores, talk.cost.cores)
+        super().__init__(clock, device, talk.read_batch, talk.first, talk.cost)
         self.spec = NodeSpec(
             name="talk", role=Role.TALK, takes=Clause, gives=Latents, unit="codec frame", batch_max=talk.slots,
             device=talk.device, pausable=True, step_s=talk.cost.seconds([1] * 4), steps_to_next=talk.pieces[0],

@@ -6,7 +6,7 @@ gap, and moves what follows it back; a lost one is concealed. Times are the clie
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from duplex.units import MonoNs, ns_from_ms
@@ -39,7 +39,7 @@ class Listener:
         path: the way to it.
         on_first: told when a reply's first audible sample will sound.
         on_end: told when a reply's last sample will have sounded.
-        lead_in_ns: silence with which a reply begins.
+        lead_in_ms: silences with which replies begin, of which one is drawn for each; empty: none.
     """
 
     def __init__(
@@ -47,10 +47,10 @@ class Listener:
         path: Path,
         on_first: Callable[[str, MonoNs], None],
         on_end: Callable[[str, MonoNs], None],
-        lead_in_ns: int,
+        lead_in_ms: Sequence[float] = (),
     ) -> None:
         self._path = path
-        self._lead_in_ns = lead_in_ns
+        self._lead_in_ms = lead_in_ms
         self._on_first = on_first
         self._on_end = on_end
         self.replies: dict[str, Heard] = {}
@@ -68,7 +68,7 @@ class Listener:
                 start = arrives + ns_from_ms(self._path.network.client_buffer_ms)
                 heard = self.replies[packets.reply] = Heard(began=MonoNs(start), ends=MonoNs(start))
                 heard.anchor = start - sent
-                self._on_first(packets.reply, MonoNs(heard.began + self._lead_in_ns))
+                self._on_first(packets.reply, MonoNs(heard.began + self._lead_in_ns()))
             if lost:
                 heard.concealed += 1
             turn = sent + heard.anchor
@@ -82,6 +82,9 @@ class Listener:
         if packets.last and heard is not None and not heard.complete:
             heard.complete = True
             self._on_end(packets.reply, heard.ends)
+
+    def _lead_in_ns(self) -> int:
+        return ns_from_ms(self._path.rng.choice(self._lead_in_ms)) if self._lead_in_ms else 0
 
     def slow_down(self, jitter_ms: float) -> None:
         """From now on packets come with this mean jitter."""

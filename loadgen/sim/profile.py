@@ -34,6 +34,8 @@ class Cost(_Section):
     per_job_unit: float = Field(0, ge=0)
     cores: float = Field(1, gt=0)
     """That a step keeps busy, where its device is shared; elsewhere it takes one place."""
+    held_up: float = Field(1, ge=1)
+    """How much slower still it is while a shared device has not all that it wants: threads that wait for each other."""
 
     def seconds(self, units: Sequence[float]) -> float:
         """Return the time of a step over jobs of so many units each."""
@@ -99,8 +101,8 @@ class Voice(_Section):
     frame_ms: float = Field(80, ge=1)
     clause_words: int = Field(8, ge=1)
     """Words between two places where a speaker would pause."""
-    lead_in_ms: float = Field(0, ge=0)
-    """Silence with which an answer begins, before its first audible sample."""
+    lead_in_ms: tuple[Annotated[float, Field(ge=0, le=1000)], ...] = ()
+    """Silence with which an answer begins, before its first audible sample: one of these is drawn for each; none given: 0."""
 
 
 class Hearing(_Section):

@@ -90,8 +90,7 @@ class SimSession:
         network = path.network
         delay = ns_from_ms(network.delay_ms + network.server_buffer_ms + world.profile.vad_ms)
         self.microphone = Microphone(self._clock, delay, self._heard, lambda: self.core.ignores(_SILENCE))
-        lead_in = ns_from_ms(world.profile.voice.lead_in_ms)
-        self.listener = Listener(path, ears.first_sound, ears.last_sound, lead_in)
+        self.listener = Listener(path, ears.first_sound, ears.last_sound, world.profile.voice.lead_in_ms)
         self._egress = Egress(self._clock, (number * 7_000_000) % PACKET_NS, self._left)
         self._mailbox: deque[Inbound] = deque()
         self._busy = False
