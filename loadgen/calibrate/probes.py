@@ -15,8 +15,10 @@ from loadgen.calibrate.material import Spoken, clause, job, question, utterance_
 from loadgen.calibrate.stages import Answer, Stages, Timing, conversation
 
 PREFILL, DECODE = "prefill", "decode"
-_FIRST_TOKENS = 12
+_FIRST_TOKENS = 10
 """Of an answer that is asked for to be timed."""
+_ANSWER_TOKENS = 60
+"""Of one that is asked for to be spoken."""
 _CHUNKS_MS = ((0, 100), (100, 300), (700, 1100), (700, 800))
 """Of a clause: its first two chunks, and a long and a short one in its middle."""
 
@@ -39,7 +41,7 @@ class Sizes:
     parallel_s: float
     """Of each measurement of stages that compute at once."""
     answers: int
-    """Answers that the thinker says to their end."""
+    """Answers whose text and sound are looked at."""
     speech_s: tuple[float, ...]
     prompts: tuple[int, ...]
     """Words of prompts whose prefix is cached up to them."""
@@ -48,7 +50,7 @@ class Sizes:
 
 
 FULL = Sizes(
-    rounds=5, turns=16, parallel_s=0.8, answers=8, speech_s=(1.0, 2.0, 3.0, 5.0, 8.0), prompts=(4, 8, 16, 32, 64), clauses=(3, 4, 8, 12, 15)
+    rounds=5, turns=24, parallel_s=0.8, answers=10, speech_s=(1.0, 2.0, 3.0, 5.0, 8.0), prompts=(4, 8, 16, 32, 64), clauses=(3, 4, 8, 12, 15)
 )  # fmt: skip
 QUICK = Sizes(rounds=2, turns=3, parallel_s=0.15, answers=2, speech_s=(1.0, 3.0), prompts=(4, 24), clauses=(3, 10))
 
@@ -198,11 +200,11 @@ def frames_of(latents: object) -> int:
 
 
 def answers(stages: Stages, count: int, rng: random.Random) -> list[Answer]:
-    """Let the thinker answer questions to the end, one after the other."""
+    """Let the thinker answer questions, one after the other."""
     found = []
     for number in range(count):
         session = f"answer{number}"
-        found += stages.ask([(session, conversation(question(10, rng)))])
+        found += stages.ask([(session, conversation(question(10, rng), tokens_max=_ANSWER_TOKENS))])
         stages.think.release(session)
     return found
 
