@@ -18,10 +18,9 @@ from loadgen.calibrate.stages import Stages
 from loadgen.sim.profile import Hearing
 
 _WINDOW = 512
+_WINDOW_MS = 32
 _PHASES = 4
 """Places of a turn on the VAD's grid that are tried."""
-_LOOKS_MS = (64, 224, 608)
-"""Silence behind the speech at which the model is asked: pause, first and second look on the grid of 32 ms windows."""
 _SURE = 0.5
 
 
@@ -40,23 +39,23 @@ def listen(stages: Stages, turns: Sequence[Spoken], paused: Sequence[Spoken]) ->
     """Let VAD and end of turn hear turns.
 
     Args:
-        turns: with a second of silence behind them.
+        turns: with silence behind them in which the model is asked for the last time.
         paused: with a pause in their middle.
     """
     tails: list[float] = []
     times: list[float] = []
-    unsure = [0] * len(_LOOKS_MS)
+    asks = asks_ms(TurnSettings())
+    unsure = [0] * len(asks)
     for number, turn in enumerate(turns):
         ends = [_speech_end(stages, turn, phase, f"turn{number}-{phase}", times) for phase in range(_PHASES)]
         tails.append(statistics.fmean(end - turn.end for end in ends) / samples_from_ms(1))
-        asked = [_probability(stages, turn, Samples(ends[0] + samples_from_ms(ms))) for ms in _LOOKS_MS]
-        for look in range(len(_LOOKS_MS)):
-            unsure[look] += max(asked[: look + 1]) < _SURE
+        asked = [_probability(stages, turn, Samples(ends[0] + samples_from_ms(ms))) for ms in asks]
+        for number_asked in range(len(asks)):
+            unsure[number_asked] += max(asked[: number_asked + 1]) < _SURE
     hasty = 0
     for turn in paused:
         assert turn.pause is not None
-        asked = [_probability(stages, turn, Samples(turn.pause + samples_from_ms(ms))) for ms in _LOOKS_MS[:2]]
-        hasty += max(asked) >= _SURE
+        hasty += _probability(stages, turn, Samples(turn.pause + samples_from_ms(asks[0]))) >= _SURE
     return Heard(
         hearing=Hearing(
             tail_ms=quantiles(tails),
@@ -67,6 +66,13 @@ def listen(stages: Stages, turns: Sequence[Spoken], paused: Sequence[Spoken]) ->
         turns=len(turns),
         paused=len(paused),
     )
+
+
+def asks_ms(settings: TurnSettings) -> tuple[int, ...]:
+    """Return the silences behind speech at which the end-of-turn model is asked, on the VAD's grid: at the pause, and at the
+    looks that follow one at which it was unsure."""
+    later = [settings.first_look_ms + look * settings.look_every_ms for look in (1, 2)]
+    return tuple(-(-ms // _WINDOW_MS) * _WINDOW_MS for ms in (settings.pause_ms, *later))
 
 
 def _speech_end(stages: Stages, turn: Spoken, phase: int, session: str, times: list[float]) -> Samples:

@@ -62,7 +62,7 @@ class Spoken:
     """Start of the pause inside it."""
 
 
-def spoken(bank: Bank, speech_s: float, rng: random.Random, pause_s: float = 0.0, silence_s: float = 1.0) -> Spoken:
+def spoken(bank: Bank, speech_s: float, rng: random.Random, pause_s: float = 0.0, silence_s: float = 1.2) -> Spoken:
     """Return a turn of a length, encoded and decoded as in a call, so that what the codec does to its end is in it.
 
     Args:

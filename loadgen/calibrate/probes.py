@@ -52,7 +52,7 @@ class Sizes:
 FULL = Sizes(
     rounds=5, turns=24, parallel_s=0.8, answers=10, speech_s=(1.0, 2.0, 3.0, 5.0, 8.0), prompts=(4, 8, 16, 32, 64), clauses=(3, 4, 8, 12, 15)
 )  # fmt: skip
-QUICK = Sizes(rounds=2, turns=3, parallel_s=0.15, answers=2, speech_s=(1.0, 3.0), prompts=(4, 24), clauses=(3, 10))
+QUICK = Sizes(rounds=2, turns=2, parallel_s=0.15, answers=2, speech_s=(1.0, 3.0), prompts=(4, 24), clauses=(3, 10))
 
 
 @dataclass(slots=True, kw_only=True)

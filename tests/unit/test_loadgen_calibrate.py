@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from duplex.config import TurnSettings
 from loadgen.calibrate.command import table
 from loadgen.calibrate.fit import Fitted, Sample, fit
+from loadgen.calibrate.hearing import asks_ms
 from loadgen.calibrate.material import quantiles
 from loadgen.calibrate.probes import DECODE, PREFILL, Measured, Probe, measure, median_of
 from loadgen.calibrate.result import fit_costs
@@ -127,6 +129,11 @@ def test_quantiles_stand_for_a_distribution() -> None:
     assert quantiles([7.0]) == (7.0,) * 9
     nine = quantiles([float(n) for n in range(101)])
     assert nine == tuple(sorted(nine)) and nine[4] == 50.0
+
+
+def test_the_end_of_turn_model_is_asked_where_the_ear_asks_it() -> None:
+    assert asks_ms(TurnSettings()) == (64, 608, 1024)
+    assert asks_ms(TurnSettings(pause_ms=100, first_look_ms=300, look_every_ms=100)) == (128, 416, 512)
 
 
 def test_the_table_shows_each_sample_beside_the_fit() -> None:

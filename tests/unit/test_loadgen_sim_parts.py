@@ -219,7 +219,7 @@ class Fixed(Path):
 def listen(extra_ms: dict[int, float] | None = None, lost: set[int] | None = None, count: int = 20) -> Listener:
     """Hear twenty packets over a way of 30 ms with a buffer of 60 ms."""
     network = Network(delay_ms=30, jitter_ms=0, client_buffer_ms=60)
-    listener = Listener(Fixed(network, extra_ms or {}, lost or set()), lambda *_: None, lambda *_: None, 0)
+    listener = Listener(Fixed(network, extra_ms or {}, lost or set()), lambda *_: None, lambda *_: None)
     listener.take(Packets(reply="r", first=0, count=count, sent_at=ms(1000), last=True))
     return listener
 
@@ -260,7 +260,7 @@ def test_first_and_last_sound_are_told_once_each() -> None:
     told: list[tuple[str, str, int]] = []
     path = Path(Network(delay_ms=30, jitter_ms=0, client_buffer_ms=60), random.Random(0))
     listener = Listener(
-        path, lambda r, t: told.append(("first", r, t)), lambda r, t: told.append(("last", r, t)), ns_from_ms(15)
+        path, lambda r, t: told.append(("first", r, t)), lambda r, t: told.append(("last", r, t)), (15.0,)
     )
     listener.take(Packets(reply="r", first=0, count=2, sent_at=ms(0), last=False))
     listener.take(Packets(reply="r", first=2, count=1, sent_at=ms(40), last=True))
