@@ -93,7 +93,8 @@ class Microphone:
             first = max(end, (self._voiced[0][0] - self._origin) // WINDOW_NS)
             self._at(first + 1, first)
             return
-        step = 1 if end - self._changed < _SINGLE else _GROUP
+        waited_for = not voice and not self._ignores()  # a turn whose end is not decided yet
+        step = 1 if waited_for or end - self._changed < _SINGLE else _GROUP
         while step > 1 and not self._same(end, step, voice):
             step = 1
         self._at(end + step, end)
