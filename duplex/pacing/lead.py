@@ -1,8 +1,9 @@
 """The lead target: how far ahead of the listener a session's audio should be.
 
-    lead target = client jitter buffer + network jitter (p95) + the stages' own output jitter (p95) + one codec unit
+    lead target = way to the client + client jitter buffer + network jitter (p95) + the stages' own output jitter (p95)
+                  + one codec unit
 
-Source: DESIGN.md §5.
+The lead counts what is on the way, so the target does too. Source: DESIGN.md §5; ADR-0010.
 """
 
 from __future__ import annotations
@@ -33,7 +34,12 @@ class JitterMeter:
         return self._p95_ms
 
 
-def lead_target(settings: PacingSettings, network_jitter_ms: float, stage_jitter_ms: float) -> Samples:
-    """Return the lead a WebRTC session should have."""
-    total = settings.client_buffer_ms + network_jitter_ms + stage_jitter_ms + settings.codec_unit_ms
-    return samples_from_ms(max(total, settings.lead_ms_min))
+def lead_target(settings: PacingSettings, way_ms: float, network_jitter_ms: float, stage_jitter_ms: float) -> Samples:
+    """Return the lead a WebRTC session should have.
+
+    Args:
+        way_ms: half of the round trip.
+        network_jitter_ms, stage_jitter_ms: 95th percentiles.
+    """
+    own = settings.client_buffer_ms + network_jitter_ms + stage_jitter_ms + settings.codec_unit_ms
+    return samples_from_ms(way_ms + max(own, settings.lead_ms_min))

@@ -228,7 +228,7 @@ class Lane:
     def target(self) -> Samples | None:
         """Return the lead at which generation pauses; None: it runs ahead as far as the bound on unsent audio lets it."""
         if self.webrtc is not None:
-            return lead_target(self._pacing, self.webrtc.jitter_ms, self.stage_jitter.p95_ms)
+            return lead_target(self._pacing, self.webrtc.way_ms, self.webrtc.jitter_ms, self.stage_jitter.p95_ms)
         return None if self.lead_ms is None else samples_from_ms(self.lead_ms)
 
     @property

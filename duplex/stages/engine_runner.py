@@ -52,9 +52,10 @@ class EngineRunner(StageRunner):
         """Renew the pace of a job that waits, runs or is paused."""
         run = self._runs.get(job)
         if run is not None:
+            begins = run.work.pace.dry_at is None and pace.dry_at is not None
             run.work.pace = pace
             held = pace.blocked or (pace.hold_until is not None and pace.hold_until > self._executor.now())
-            if run.work.state is WorkState.RUNNING and not held:
+            if run.work.state is WorkState.RUNNING and not held and not begins:
                 return  # it goes on as it does
         elif not self._queue.repace(job, pace):
             return

@@ -49,14 +49,18 @@ class WebRtcDelay:
         """p95 of the network's jitter."""
         return self._jitter_ms
 
+    @property
+    def way_ms(self) -> float:
+        """Half of the round trip; 0 until it is measured."""
+        return (self._rtt_ms or 0.0) / 2
+
     def estimate(self) -> ListenerDelay:
         """Return the delay: half the round trip and the client's jitter buffer."""
         return self._estimate
 
     def _estimated(self) -> ListenerDelay:
-        half_rtt = (self._rtt_ms or 0.0) / 2
         error = self._jitter_ms + (self._buffer_ms if self._rtt_ms is None else self._buffer_ms / 2)
-        return ListenerDelay(delay=samples_from_ms(half_rtt + self._buffer_ms), error=samples_from_ms(error))
+        return ListenerDelay(delay=samples_from_ms(self.way_ms + self._buffer_ms), error=samples_from_ms(error))
 
 
 class WallClockPlayer:

@@ -29,6 +29,8 @@ class _Context:
     expected: int = 0
     gap_ns: int = ns_from_seconds(3.0)
     quiet_since: int | None = None
+    replying: bool = False
+    """Its reply is being thought: it stays."""
     loaded_at: int = 0
     """When a preload is done."""
 
@@ -68,9 +70,10 @@ class KvCache:
         reading, context.fresh = context.fresh, 0
         context.used = now
         context.expected = now
+        context.replying = True
         context.tokens += reading
         self._on_device += reading
-        self._make_room(session, now)
+        self._make_room(session)
         return reading, waited
 
     def grow(self, session: str, tokens: int) -> None:
@@ -80,6 +83,13 @@ class KvCache:
             context.tokens += tokens
             if context.on_device:
                 self._on_device += tokens
+                self._make_room(session)
+
+    def end(self, session: str) -> None:
+        """A reply is thought to its end, or broken off."""
+        context = self._contexts.get(session)
+        if context is not None:
+            context.replying = False
 
     def speech_began(self, session: str, now: MonoNs) -> None:
         """The user begins to speak: the context will be needed soon."""
@@ -94,7 +104,7 @@ class KvCache:
             self.preloads += 1
             context.loaded_at = now + ns_from_seconds(context.tokens * self._load_s)
             self._bring(context)
-            self._make_room(session, now)
+            self._make_room(session)
 
     def reply_until(self, session: str, dry_at: MonoNs) -> None:
         """The listener has something to hear until then."""
@@ -119,11 +129,15 @@ class KvCache:
         context.on_device = True
         self._on_device += context.tokens
 
-    def _make_room(self, but: str, now: MonoNs) -> None:
+    def _make_room(self, but: str) -> None:
         if not self._tokens_max:
             return
         while self._on_device > self._tokens_max:
-            others = [(name, c) for name, c in self._contexts.items() if c.on_device and name != but and c.tokens]
+            others = [
+                (name, c)
+                for name, c in self._contexts.items()
+                if c.on_device and c.tokens and name != but and not c.replying
+            ]
             if not others:
                 return
             if self._kind == "lru":

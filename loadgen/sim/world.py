@@ -34,6 +34,8 @@ _OBSERVE_EVERY_S = 1.0
 _ROLES = {role: number for number, role in enumerate(Role)}
 _OUTCOMES = {"done": 0, "failed": 1, "stale": 2, "dropped": 3}
 _LONGEST_S = 24 * 3600
+_ASKS_AGAIN_S = 1.0
+"""Closed loop: a refused caller asks again after this time."""
 _SPREAD_S = 20.0
 """Closed loop: the first ones come within this time, not all in one instant."""
 
@@ -124,6 +126,7 @@ class World:
         self.came = 0
         self.refused = 0
         self._misses = 0
+        self._closed_loop = False
         self._line: list[SessionTrace] = []
         """Closed loop: those who come when somebody leaves, last first."""
 
@@ -176,6 +179,7 @@ class World:
             misses_max: give up when more turns than that have missed the SLO.
             concurrency: closed loop: so many at once, the next one when one leaves; 0: at their times.
         """
+        self._closed_loop = concurrency > 0
         if concurrency:
             self._line = list(reversed(sessions))
             for _ in range(min(concurrency, len(sessions))):
@@ -198,7 +202,7 @@ class World:
         assert aborted or len(rows) == expected, "every turn of the trace has its row"
         duration = max(1e-9, seconds_from_ns(self.clock.now()))
         return Result(
-            rows=rows, sessions=self.came - self.refused, refused=self.refused,
+            rows=rows, sessions=self.came - (0 if self._closed_loop else self.refused), refused=self.refused,
             unheard_s=self._sums["duplex_unheard_audio_seconds_total",], duration_s=duration,
             busy={name: device.busy_s / duration for name, device in self.devices.items()},
             totals=self.totals, decisions=f"{self._decisions & (1 << 64) - 1:016x}", aborted=aborted,
@@ -209,16 +213,25 @@ class World:
         self.came += 1
         now = self.clock.now()
         if self._options.admission and not self.admission.decide(len(self.people), now).admitted:
-            self.refused += 1
-            self._misses += len(trace.turns)
-            self.rows += [
-                TurnRow(session=trace.session, turn=n, tenant=trace.tenant, ended_s=seconds_from_ns(now), refused=True)
-                for n in range(len(trace.turns))
-            ]
+            self._refuse(trace, now)
             return
         rng = random.Random(self._rng.getrandbits(64))
         person = Person(self, trace, number, rng, self._options.patience_s)
         self.people[person.session.id] = person
+
+    def _refuse(self, trace: SessionTrace, now: MonoNs) -> None:
+        """An open arrival is lost with all its turns; in a closed loop the caller asks again."""
+        self.refused += 1
+        if self._closed_loop:
+            self._misses += 1
+            self.came -= 1
+            self.clock.after(_ASKS_AGAIN_S, lambda: self._arrive(trace))
+            return
+        self._misses += len(trace.turns)
+        self.rows += [
+            TurnRow(session=trace.session, turn=n, tenant=trace.tenant, ended_s=seconds_from_ns(now), refused=True)
+            for n in range(len(trace.turns))
+        ]
 
     def _watch(self) -> None:
         self.admission.observe(self.runners.loads(), len(self.people), self.clock.now())

@@ -50,7 +50,8 @@ def live(ttfas_s: float = 0.5, double: bool = True, ramp: bool = False) -> dict[
 def sim() -> dict[str, Any]:
     curve = [{"rps": n / 10, "share": 1 - n / 50, "ttfas_p90_s": n / 20} for n in range(10)]
     of = {
-        "goodput_rps": 1.5, "goodput_rps_ci": [1.4, 1.6],
+        "goodput_rps": 1.5,
+        "goodput_rps_ci": [1.4, 1.6],
         "curve": curve,
         "at": {"0.5": {"ttfas_p50_s": 0.3, "ttfas_p50_s_ci": [0.2, 0.4]}},
     }

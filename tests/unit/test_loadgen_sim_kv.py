@@ -25,8 +25,15 @@ def cache(kind: Any, limit: int = 1000) -> KvCache:
     """Contexts of 300 tokens (100 of them instructions): three fit."""
     kv = KvCache(kind, limit, LOAD_S, 100)
     for number, name in enumerate("abc"):
-        assert kv.begin(name, 200, ms(number)) == (300, 0.0)
+        assert think(kv, name, 200, ms(number)) == (300, 0.0)
     return kv
+
+
+def think(kv: KvCache, session: str, tokens: int, now: MonoNs) -> tuple[int, float]:
+    """A reply that is thought in no time."""
+    begun = kv.begin(session, tokens, now)
+    kv.end(session)
+    return begun
 
 
 def on_device(kv: KvCache) -> set[str]:
@@ -35,20 +42,20 @@ def on_device(kv: KvCache) -> set[str]:
 
 def test_keep_keeps_everything() -> None:
     kv = cache("keep", limit=1)
-    kv.begin("d", 200, ms(10))
+    think(kv, "d", 200, ms(10))
     assert on_device(kv) == {"a", "b", "c", "d"}
-    assert kv.begin("a", 50, ms(20)) == (50, 0.0)
+    assert think(kv, "a", 50, ms(20)) == (50, 0.0)
     assert (kv.loads, kv.preloads) == (0, 0)
 
 
 def test_lru_offloads_who_was_used_longest_ago_and_waits_for_what_comes_back() -> None:
     kv = cache("lru")
-    kv.begin("a", 0, ms(10))
-    kv.begin("d", 200, ms(20))
+    think(kv, "a", 0, ms(10))
+    think(kv, "d", 200, ms(20))
     assert on_device(kv) == {"a", "c", "d"}
     kv.speech_began("b", ms(30))
     assert on_device(kv) == {"a", "c", "d"}  # it does not look ahead
-    assert kv.begin("b", 50, ms(40)) == (50, pytest.approx(300 * LOAD_S))
+    assert think(kv, "b", 50, ms(40)) == (50, pytest.approx(300 * LOAD_S))
     assert on_device(kv) == {"a", "b", "d"}
     assert (kv.loads, kv.preloads) == (1, 0)
 
@@ -57,7 +64,7 @@ def test_next_use_offloads_who_comes_back_last() -> None:
     kv = cache("next_use")
     for name, dry_ms in (("a", 2000), ("b", 9000), ("c", 4000)):
         kv.reply_until(name, ms(dry_ms))
-    kv.begin("d", 200, ms(100))
+    think(kv, "d", 200, ms(100))
     assert on_device(kv) == {"a", "c", "d"}
 
 
@@ -70,7 +77,7 @@ def test_next_use_learns_how_long_somebody_thinks() -> None:
         kv.speech_began("b", ms(now))
     for name, dry_ms in (("a", now + 4000), ("b", now), ("c", now + 4000)):
         kv.reply_until(name, ms(dry_ms))
-    kv.begin("d", 200, ms(now + 100))
+    think(kv, "d", 200, ms(now + 100))
     assert on_device(kv) == {"a", "c", "d"}
 
 
@@ -78,26 +85,36 @@ def test_next_use_brings_a_context_back_while_its_user_speaks() -> None:
     kv = cache("next_use")
     for name, dry_ms in (("a", 2000), ("b", 9000), ("c", 4000)):
         kv.reply_until(name, ms(dry_ms))
-    kv.begin("d", 200, ms(100))
+    think(kv, "d", 200, ms(100))
     kv.speech_began("b", ms(1000))
     assert "b" in on_device(kv) and kv.preloads == 1
-    reading, waited = kv.begin("b", 50, ms(1100))  # it takes 300 ms
+    reading, waited = think(kv, "b", 50, ms(1100))  # it takes 300 ms
     assert (reading, waited) == (50, pytest.approx(0.2))
     assert kv.loads == 0
     kv.speech_began("b", ms(2000))
     assert kv.preloads == 1  # it is there
-    assert kv.begin("b", 50, ms(9000))[1] == 0.0
+    assert think(kv, "b", 50, ms(9000))[1] == 0.0
 
 
 def test_a_released_context_frees_its_room() -> None:
     kv = cache("lru")
     kv.release("a")
-    kv.begin("d", 200, ms(20))
+    think(kv, "d", 200, ms(20))
     assert on_device(kv) == {"b", "c", "d"}
     kv.release("nobody")
     kv.grow("nobody", 5)
     kv.speech_began("nobody", ms(30))
     kv.reply_until("nobody", ms(30))
+
+
+def test_a_context_whose_reply_is_being_thought_stays_and_growth_counts() -> None:
+    kv = cache("lru")
+    kv.begin("a", 0, ms(5))  # the last used but one, and busy
+    kv.grow("a", 300)
+    assert on_device(kv) == {"a", "c"} and kv._on_device == 900
+    kv.end("a")
+    think(kv, "d", 200, ms(20))
+    assert on_device(kv) == {"a", "d"}
 
 
 acts = st.lists(
@@ -115,7 +132,7 @@ def test_the_device_never_holds_more_than_fits_but_for_the_one_in_use(
         now = ms(number * 100)
         match act:
             case "begin":
-                kv.begin(name, amount, now)
+                think(kv, name, amount, now)
                 assert name in on_device(kv)
             case "speech":
                 kv.speech_began(name, now)

@@ -54,8 +54,8 @@ def test_held_work_that_would_run_dry_is_never_held(dry_ms: int, hold_ms: int) -
 
 def test_the_lead_target_is_the_sum_of_what_can_go_wrong_with_a_floor() -> None:
     pacing = PacingSettings(client_buffer_ms=60, codec_unit_ms=80, lead_ms_min=200)
-    assert lead_target(pacing, 40, 120) == samples_from_ms(300)
-    assert lead_target(pacing, 0, 0) == samples_from_ms(200)
+    assert lead_target(pacing, 0, 40, 120) == samples_from_ms(300)
+    assert lead_target(pacing, 150, 0, 0) == samples_from_ms(350)
 
 
 def test_the_jitter_meter_finds_the_95th_percentile() -> None:
