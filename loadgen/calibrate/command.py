@@ -100,7 +100,7 @@ def calibrate(pack: ModelPack, threads: int, sizes: Sizes) -> Outcome:
         _progress("measuring stages at once")
         parallel = measure_parallel(
             stages, threads, words_of(said.texts, 15, rng), turn(_LEAST_S + _SPREAD_S / 2),
-            [conversation(question(8, rng), tokens_max=2) for _ in range(sizes.rounds + 1)], fits[PREFILL].cost.cores,
+            [conversation(question(8, rng), tokens_max=2) for _ in range(4 * sizes.rounds)], fits[PREFILL].cost.cores,
             sizes.parallel_s,
         )  # fmt: skip
     finally:

@@ -14,6 +14,7 @@ from duplex.payloads import Job, LatentChunk, Latents, Prompt, Role
 from loadgen.calibrate.material import Spoken, clause, job, utterance_of
 from loadgen.calibrate.stages import Stages
 
+_SESSION = "beside"
 _TIMES = 3
 
 
@@ -35,7 +36,8 @@ def measure_parallel(
     Args:
         text: what the vocoder speaks.
         turn: what end of turn and transcription hear.
-        prompts: asked one after the other, alone and then beside the vocoder.
+        prompts: an even number, all different (one that was read is in the cache), all of one length; every other one is asked
+            beside the vocoder.
         reads_on: cores that reading a prompt keeps busy.
         seconds: of one measurement of rates.
     """
@@ -49,11 +51,9 @@ def measure_parallel(
     chosen = dict(list(jobs.items())[: max(1, threads)])
     found = statistics.median(_cores(stages, chosen, seconds) for _ in range(_TIMES))
     cores = max(1.0, found * threads / len(chosen))
-    alone = _reading_ms(stages, prompts)
-    with _busy(stages, speech):
-        beside = _reading_ms(stages, prompts)
-    wanted = min(reads_on, cores)
-    return Parallel(cores=cores, held_up=max(1.0, beside / alone * min(1.0, cores / (wanted + 1))))
+    slower = statistics.median(_slower(stages, *pair, speech) for pair in zip(prompts[::2], prompts[1::2], strict=True))
+    share = min(1.0, cores / (min(reads_on, cores) + 1))
+    return Parallel(cores=cores, held_up=max(1.0, slower * share))
 
 
 def _cores(stages: Stages, jobs: dict[Role, Job], seconds: float) -> float:
@@ -81,14 +81,17 @@ def _busy(stages: Stages, speech: Job) -> Iterator[None]:
         busy.result()
 
 
-def _reading_ms(stages: Stages, prompts: Sequence[Prompt]) -> float:
-    """Return the median time to first text."""
-    times = []
-    for number, prompt in enumerate(prompts):
-        session = f"beside{number}"
-        times += [answer.first.ms for answer in stages.ask([(session, prompt)])]
-        stages.think.release(session)
-    return statistics.median(times)
+def _slower(stages: Stages, alone: Prompt, beside: Prompt, speech: Job) -> float:
+    """Return how much longer the first text takes beside a busy vocoder than alone."""
+    alone_ms = _first_ms(stages, alone)
+    with _busy(stages, speech):
+        return _first_ms(stages, beside) / alone_ms
+
+
+def _first_ms(stages: Stages, prompt: Prompt) -> float:
+    (answer,) = stages.ask([(_SESSION, prompt)])
+    stages.think.release(_SESSION)
+    return answer.first.ms
 
 
 def _speech(stages: Stages, text: str) -> Job:

@@ -128,8 +128,6 @@ class Profile(_Section):
     """Devices on which nothing waits for its turn, but all that computes shares the cores: processors."""
     vad_ms: float = Field(ge=0)
     """From a window's last sample at the server until its verdict."""
-    overhead_ms: float = Field(0, ge=0)
-    """Server overhead of a turn besides: sampling of the send tick, hand-overs."""
     sessions_max: int = Field(ge=1)
     end_of_turn: Stage
     transcribe: Stage
