@@ -19,6 +19,7 @@ from rich.console import Console
 import duplex
 from duplex.actor.host import SessionHost
 from duplex.config import ConfigError, Settings, load
+from duplex.pacing.policies import make_policy
 from duplex.server.serve import serve
 from duplex.stages.contract import ModelPack, PackError
 from duplex.talk import Talk, TalkError, TalkOptions, read_recording, talk_to, write_recording
@@ -122,6 +123,10 @@ def _parser() -> argparse.ArgumentParser:
 def _run_serve(options: argparse.Namespace) -> int:
     settings = load(options.config, **_flags(options))
     configure_logging(settings.log_level)
+    try:
+        make_policy(settings.scheduling, settings.pacing)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
     observer = Observer()
     with _progress() as tell:
         tell(f"model pack {settings.model.pack}")

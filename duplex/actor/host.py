@@ -190,8 +190,13 @@ class SessionHost:
 
     # Sessions. ------------------------------------------------------------------------------------------------------
 
-    async def open_call(self, offer_sdp: str, session: dict[str, Any] | None) -> tuple[str, str]:
+    async def open_call(
+        self, offer_sdp: str, session: dict[str, Any] | None, tenant: str = "default"
+    ) -> tuple[str, str]:
         """Open a WebRTC session; return the call's id and the SDP answer.
+
+        Args:
+            tenant: whose share of the stages it takes.
 
         Raises:
             OfferError: the offer is wrong. SessionRejected: the session object is. ServerBusy: no room.
@@ -199,7 +204,7 @@ class SessionHost:
         """
         self._door.admit(self._reasons)
         call_id, config, new_id = self._begin("rtc", session)
-        actor = self._open(call_id, config, "webrtc", new_id)
+        actor = self._open(call_id, config, "webrtc", new_id, tenant)
         peer = self._peers[call_id] = WebRtcPeer(
             sink=actor, ticker=self._ticker, media=self._media, server=self._settings.server
         )
@@ -211,7 +216,9 @@ class SessionHost:
             actor.closed("server")
             raise
 
-    def open_websocket(self, transport: Transport, session: dict[str, Any] | None) -> SessionActor:
+    def open_websocket(
+        self, transport: Transport, session: dict[str, Any] | None, tenant: str = "default"
+    ) -> SessionActor:
         """Open a session on a WebSocket whose events go to `transport`.
 
         Raises:
@@ -219,7 +226,7 @@ class SessionHost:
         """
         self._door.admit(self._reasons)
         session_id, config, new_id = self._begin("sess", session)
-        actor = self._open(session_id, config, "websocket", new_id)
+        actor = self._open(session_id, config, "websocket", new_id, tenant)
         actor.attach(transport)
         pump = self._pumps[session_id] = _Pump(actor)
         self._ticker.add(pump)
@@ -265,11 +272,16 @@ class SessionHost:
         return session_id, initial(self._context.profile, session_id=session_id, session=session), new_id
 
     def _open(
-        self, session_id: str, config: SessionConfig, transport: TransportName, new_id: Callable[[str], str]
+        self,
+        session_id: str,
+        config: SessionConfig,
+        transport: TransportName,
+        new_id: Callable[[str], str],
+        tenant: str,
     ) -> SessionActor:
         context = replace(self._context, observe=self._door.watched())
         actor = SessionActor(
-            session_id, config, transport, context, new_id, lambda: JobId(next(self._jobs)), self._closed
+            session_id, config, transport, context, new_id, lambda: JobId(next(self._jobs)), self._closed, tenant
         )
         self._actors[session_id] = actor
         self._began[session_id] = next(self._keys), self._executor.now()

@@ -17,6 +17,7 @@ from duplex.protocol import RemoteProtocolError, ServerBusy, SessionRejected
 from duplex.protocol.strict_json import read_object
 from duplex.server.answers import ApiError
 from duplex.server.host_contract import SessionHost
+from duplex.server.tenant import tenant_of
 
 _CALL_ID = re.compile(r"rtc_[0-9A-Za-z_-]{1,64}")
 _PARTS_MAX = 8
@@ -73,7 +74,7 @@ class Calls:
         except TimeoutError:
             raise ApiError(408, "request_timeout", "The offer did not arrive in time.") from None
         try:
-            call_id, answer = await self._host.open_call(offer, session)
+            call_id, answer = await self._host.open_call(offer, session, tenant_of(request, self._settings))
         except OfferError as error:
             raise ApiError(error.status, "invalid_offer", error.message, "sdp") from None
         except SessionRejected as error:

@@ -79,8 +79,13 @@ class SessionHost(Protocol):
         Cancel: leaves the host as after `close`.
         """
 
-    async def open_call(self, offer_sdp: str, session: dict[str, Any] | None) -> tuple[str, str]:
+    async def open_call(
+        self, offer_sdp: str, session: dict[str, Any] | None, tenant: str = "default"
+    ) -> tuple[str, str]:
         """Open a WebRTC session.
+
+        Args:
+            tenant: whose share of the stages it takes.
 
         Returns:
             The call's id (`rtc_…`) and the SDP answer.
@@ -91,7 +96,9 @@ class SessionHost(Protocol):
         Cancel: closes what was opened.
         """
 
-    def open_websocket(self, transport: Transport, session: dict[str, Any] | None) -> EventSink:
+    def open_websocket(
+        self, transport: Transport, session: dict[str, Any] | None, tenant: str = "default"
+    ) -> EventSink:
         """Open a session on a WebSocket whose events go to `transport`.
 
         Raises:

@@ -13,6 +13,7 @@ from duplex.protocol import ServerBusy, SessionRejected
 from duplex.server.answers import ApiError
 from duplex.server.calls import busy
 from duplex.server.host_contract import EventSink, SessionHost
+from duplex.server.tenant import tenant_of
 from duplex.server.transport import WebSocketTransport
 from duplex.telemetry import log_failure
 
@@ -59,7 +60,7 @@ class WebSocketRoute:
         transport = WebSocketTransport(
             outbox_bytes_max=self._settings.outbox_bytes_max, close_timeout_s=self._settings.close_timeout_s
         )
-        session = self._open(transport)
+        session = self._open(transport, tenant_of(request, self._settings))
         reason = "error"
         try:
             await socket.prepare(request)
@@ -70,9 +71,9 @@ class WebSocketRoute:
             structlog.get_logger().info("websocket_closed", reason=reason, code=socket.close_code)
         return socket
 
-    def _open(self, transport: WebSocketTransport) -> EventSink:
+    def _open(self, transport: WebSocketTransport, tenant: str) -> EventSink:
         try:
-            return self._host.open_websocket(transport, None)
+            return self._host.open_websocket(transport, None, tenant)
         except ServerBusy as error:
             raise busy(self._host, error) from None
         except SessionRejected as error:

@@ -60,6 +60,7 @@ class FakeHost:
         self.live = {"rtc_1"}
         self.websockets: list[FakeSession] = []
         self.log: list[str] = []
+        self.tenants: list[str] = []
 
     @property
     def sessions(self) -> int:
@@ -73,14 +74,20 @@ class FakeHost:
         progress("the fake model")
         self.log.append("start")
 
-    async def open_call(self, offer_sdp: str, session: dict[str, Any] | None) -> tuple[str, str]:
+    async def open_call(
+        self, offer_sdp: str, session: dict[str, Any] | None, tenant: str = "default"
+    ) -> tuple[str, str]:
+        self.tenants.append(tenant)
         self.offers.append((offer_sdp, session))
         if self.refusal is not None:
             raise self.refusal
         return "rtc_1", ANSWER
 
-    def open_websocket(self, transport: Transport, session: dict[str, Any] | None) -> FakeSession:
+    def open_websocket(
+        self, transport: Transport, session: dict[str, Any] | None, tenant: str = "default"
+    ) -> FakeSession:
         self.check_room()
+        self.tenants.append(tenant)
         if self.refusal is not None:
             raise self.refusal
         self.websockets.append(FakeSession(transport))

@@ -50,6 +50,18 @@ async def test_an_offer_as_the_body_opens_a_call() -> None:
     assert host.offers == [(OFFER, None)]
 
 
+async def test_a_trusted_header_names_the_tenant() -> None:
+    host = FakeHost()
+    async with served(host, tenant_header="X-Tenant") as client:
+        await client.post(CALLS, data=OFFER, headers={**SDP, "X-Tenant": "gold"})
+        await client.post(CALLS, data=OFFER, headers=SDP)
+        refused = await client.post(CALLS, data=OFFER, headers={**SDP, "X-Tenant": "x" * 65})
+        assert refused.status == 400 and (await error_of(refused))["code"] == "invalid_tenant"
+    async with served(host) as client:
+        await client.post(CALLS, data=OFFER, headers={**SDP, "X-Tenant": "gold"})
+    assert host.tenants == ["gold", "default", "default"]
+
+
 async def test_an_offer_in_a_form_brings_its_session() -> None:
     host = FakeHost()
     session = {"type": "realtime", "instructions": "Be brief."}
