@@ -61,7 +61,9 @@ def calibrate(folder: Path) -> str:
 async def real_run(folder: Path) -> dict[str, Any]:
     """Let the talkers call a real server; return the result of `loadgen live`."""
     out = folder / "live.json"
-    async with server_process("--model", "local", "--set", "log_level=error") as url:
+    async with server_process(
+        "--model", "local", "--set", "log_level=error", "--set", f"server.sessions_max={_TALKERS + 1}"
+    ) as url:  # a number of its own: admission is not what is compared
         talkers = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "loadgen", "live", _TRACE, "--url", url, "--concurrency", str(_TALKERS), "--sessions",
             str(len(traces.read(Path(_TRACE)).sessions)), "--timeout", str(_PATIENCE_S), "--json", str(out),
