@@ -6,7 +6,8 @@ import subprocess
 import sys
 
 ALL = (
-    ("core",), ("barge_in_sim",), ("echo",), ("overhead",), ("barge_in",), ("ttfas",), ("startup", "--fresh"),
+    ("core",), ("plan_cost",), ("barge_in_sim",), ("echo",), ("overhead",), ("barge_in",), ("ttfas",), ("admission",),
+    ("live",), ("sim_vs_live",), ("simulator",), ("sim_parameters",), ("startup", "--fresh"),
 )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ HEAD = """\
 # Performance
 
 Every figure comes from a file in `benchmarks/results/`, which names its command, commit and machine; this page is made from
-them by `python -m benchmarks.table`. `make bench` measures everything anew (about 25 minutes). The machines are small, shared and
+them by `python -m benchmarks.table`. `make bench` measures everything anew (about two hours, most of it simulation; `make bench ARGS=ttfas` one alone). The machines are small, shared and
 noisy: compare figures of one run with each other, not with those of other days. The browser, the server and the models share
 the two cores.
 """
@@ -125,6 +125,126 @@ def echo(f: dict[str, Any]) -> list[Row]:
     ]
 
 
+_AT = ("0.5", "0.8", "0.95", "1.1", "1.3")
+"""Shares of fcfs's goodput at which all policies ran."""
+
+
+def _ratio(value: float, other: float) -> str:
+    return f"{value / other:.2f} ×" if other else "–"
+
+
+def simulator(f: dict[str, Any]) -> list[Row]:
+    rows: list[Row] = []
+    for trace, result in f.items():
+        of = result["policies"]
+        listener, fcfs = of["listener"], of["fcfs"]
+        how = f"{trace} ({result['seeds']} seeds, {result['sessions_per_run']} sessions a run)"
+        for name, policy in of.items():
+            low, high = policy["goodput_rps_ci"]
+            rows.append(
+                (f"{how}: goodput of {name}, sessions/s", "", f"{policy['goodput_rps']:.3f} ({low:.3f} to {high:.3f})")
+            )
+        goodput = listener["goodput_rps"]
+        rows += [
+            (f"{trace}: goodput, listener over fcfs", "≥ 1.5 ×", _ratio(goodput, fcfs["goodput_rps"])),
+            (f"{trace}: goodput, listener over fcfs_capped", "≥ 1.2 ×", _ratio(goodput, of["fcfs_capped"]["goodput_rps"])),
+            (f"{trace}: goodput, listener over oracle", "≥ 0.9 ×", _ratio(goodput, of["oracle"]["goodput_rps"])),
+            (
+                f"{trace}: answers with a gap over 100 ms at 0.9 of listener's own goodput, all seeds", "0",
+                str(listener["long_gaps_at_0.9_of_own"]),
+            ),
+        ]  # fmt: skip
+        for share in _AT:
+            p90 = {name: {**p["at"], **p["beyond"]}[share]["ttfas_p90_s"] for name, p in of.items()}
+            goal = "fcfs over listener ≥ 1.5 ×" if share == "0.95" else ""
+            shown = ", ".join(f"{name} {value:.2f}" for name, value in p90.items())
+            rows.append(
+                (
+                    f"{trace}: TTFAS p90 in s at {share} of fcfs's goodput",
+                    goal,
+                    f"{shown}; {_ratio(p90['fcfs'], p90['listener'])}",
+                )
+            )
+        unheard = {name: p["at"]["0.95"]["unheard_s"] for name, p in of.items()}
+        less = 1 - unheard["listener"] / unheard["fcfs"] if unheard["fcfs"] else 0.0
+        goal = "listener −90 %" if trace == "interrupted" else ""
+        shown = ", ".join(f"{name} {value:.0f}" for name, value in unheard.items())
+        rows.append((f"{trace}: audio made and never heard at 0.95, s a run", goal, f"{shown}; −{less:.0%}"))
+    return rows
+
+
+def sim_parameters(f: dict[str, Any]) -> list[Row]:
+    return [
+        (
+            name, "",
+            f"goodput fcfs {v['fcfs']['goodput_rps']:.3f}, fcfs_capped {v['fcfs_capped']['goodput_rps']:.3f}, listener"
+            f" {v['listener']['goodput_rps']:.3f} ({_ratio(v['listener']['goodput_rps'], v['fcfs']['goodput_rps'])} fcfs); TTFAS p90 at 0.95"
+            f" {v['fcfs']['ttfas_p90_s']:.2f} → {v['listener']['ttfas_p90_s']:.2f} s; unheard {v['fcfs']['unheard_s']:.0f} →"
+            f" {v['listener']['unheard_s']:.0f} s",
+        )
+        for name, v in f.items()
+    ]  # fmt: skip
+
+
+def sim_vs_live(f: dict[str, Any]) -> list[Row]:
+    live, simulated, off = f["live"], f["simulated"], f["simulated_over_live"]
+    rows = [
+        (
+            f"TTFAS {q} of `{f['trace']}`, {f['talkers']} talkers, model `local`: live, simulated", "within 15 %",
+            f"{live['ttfas_s'][q] * 1000:.0f} ms, {simulated['ttfas_s'][q] * 1000:.0f} ms ({off[q]:+.0%})",
+        )
+        for q in ("p50", "p90")
+    ]  # fmt: skip
+    return [*rows, ("load average", "", ", ".join(map(str, f["load_average"])))]
+
+
+def live(f: dict[str, Any]) -> list[Row]:
+    rows: list[Row] = []
+    for name in ("sim", "local"):
+        part = f[name]
+        at = part["at_that_load"]
+        kind = "`sim`, a test double of no cost: the server itself" if part["test_double"] else f"`{name}`"
+        held = part["talkers_at_slo"]
+        rows.append(
+            (f"most talkers at the SLO, {kind}, {part['server_cores']} core(s)", "", str(held) if held else "none")
+        )
+        if at:
+            overhead_s, ttfas_s = at["server_overhead_s"], at["ttfas_s"]
+            rows += [
+                ("— server overhead at that load, p95", "≤ 40 ms", f"{overhead_s['p95'] * 1000:.0f} ms"),
+                (
+                    "— TTFAS at that load",
+                    "",
+                    f"p50 {ttfas_s['p50']:.2f}, p90 {ttfas_s['p90']:.2f} s (n = {ttfas_s['n']})",
+                ),
+                (
+                    "— sessions that one core of talkers drives per session served",
+                    "≥ 3",
+                    str(at["sessions_driven_per_session_served"]),
+                ),
+            ]
+        rows.append(("— load average", "", ", ".join(map(str, part["load_average"]))))
+    return rows
+
+
+def admission(f: dict[str, Any]) -> list[Row]:
+    guarded, everybody = f["guarded"], f["open"]
+    return [
+        ("twice what it carries: turns of the admitted within the SLO", "≥ 90 %", f"{guarded['turns_within_slo']:.0%}"),
+        ("— the same, were everybody admitted", "", f"{everybody['turns_within_slo']:.0%}"),
+        ("calls admitted, refused", "", f"{guarded['calls']['admitted']}, {guarded['calls']['refused']}"),
+        ("a refusal takes", "≤ 50 ms", _fine(guarded["refusal_ms"])),
+    ]
+
+
+def plan_cost(f: dict[str, Any]) -> list[Row]:
+    goal = {"1000": "≤ 1 ms"}
+    return [
+        (f"one plan: {name}", goal.get(name.split()[1], ""), f"p50 {v['p50_us']} µs, p95 {v['p95_us']} µs")
+        for name, v in f.items()
+    ]
+
+
 SECTIONS: tuple[tuple[str, str, Callable[[dict[str, Any]], list[Row]]], ...] = (
     ("ttfas", "How long until the answer is heard", ttfas),
     ("barge_in", "How fast an interruption silences the reply", barge_in),
@@ -132,6 +252,12 @@ SECTIONS: tuple[tuple[str, str, Callable[[dict[str, Any]], list[Row]]], ...] = (
     ("overhead", "What the server adds", overhead),
     ("core", "What the core costs", core),
     ("echo", "What the audio path carries", echo),
+    ("plan_cost", "What the scheduler costs", plan_cost),
+    ("admission", "What is refused, and what that saves", admission),
+    ("live", "How many calls", live),
+    ("sim_vs_live", "The simulator against reality", sim_vs_live),
+    ("simulator", "Policies, simulated (large profile)", simulator),
+    ("sim_parameters", "What is not published, swept (simulated, large profile, trace `interrupted`)", sim_parameters),
     ("startup", "Start and memory", startup),
 )
 
@@ -139,7 +265,11 @@ SECTIONS: tuple[tuple[str, str, Callable[[dict[str, Any]], list[Row]]], ...] = (
 def main() -> None:
     lines = [HEAD]
     for name, title, rows in SECTIONS:
-        result = json.loads((RESULTS / f"{name}.json").read_text())
+        path = RESULTS / f"{name}.json"
+        if not path.exists():
+            lines.append(f"\n## {title}\n\nNot measured.")
+            continue
+        result = json.loads(path.read_text())
         machine = result["machine"]
         lines += [
             f"\n## {title}\n",
