@@ -16,11 +16,22 @@ from duplex.cli import load_pack
 from duplex.config import ConfigError, ModelSettings, Settings
 from duplex.stages.contract import ModelPack, PackError
 from loadgen.calibrate.answers import listen_to_answers
+from loadgen.calibrate.context import measure_context
 from loadgen.calibrate.fit import Fitted
 from loadgen.calibrate.hearing import Heard, listen
 from loadgen.calibrate.material import Spoken, question, spoken, words_of
 from loadgen.calibrate.parallel import measure_parallel
-from loadgen.calibrate.probes import FULL, PREFILL, QUICK, Sizes, ear_probes, measure, think_probes, voice_probes
+from loadgen.calibrate.probes import (
+    FULL,
+    PREFILL,
+    QUICK,
+    TURN_TOKENS,
+    Sizes,
+    ear_probes,
+    measure,
+    think_probes,
+    voice_probes,
+)
 from loadgen.calibrate.result import Calibration, fit_costs, profile_of
 from loadgen.calibrate.stages import CalibrationError, Stages, conversation
 from loadgen.calibrate.toml import render
@@ -97,6 +108,8 @@ def calibrate(pack: ModelPack, threads: int, sizes: Sizes) -> Outcome:
         measured = measure(probes, sizes.rounds, rng, _progress)
         fits = fit_costs(measured)
         heard = _hear(stages, bank, sizes.turns, rng)
+        _progress("measuring long contexts")
+        context = measure_context(stages, sizes.context, sizes.rounds, said.tokens_per_word, TURN_TOKENS, rng)
         _progress("measuring stages at once")
         parallel = measure_parallel(
             stages, threads, words_of(said.texts, 15, rng), turn(_LEAST_S + _SPREAD_S / 2),
@@ -106,7 +119,7 @@ def calibrate(pack: ModelPack, threads: int, sizes: Sizes) -> Outcome:
     finally:
         stages.close()
     calibration = Calibration(
-        pack=pack, threads=threads, fits=fits, heard=heard, parallel=parallel, said=said,
+        pack=pack, threads=threads, fits=fits, heard=heard, parallel=parallel, context=context, said=said,
     )  # fmt: skip
     return Outcome(
         calibration=calibration, took_s=time.perf_counter() - began, load_average=(load_before, os.getloadavg()[0])

@@ -15,6 +15,8 @@ from loadgen.calibrate.material import Spoken, clause, job, question, utterance_
 from loadgen.calibrate.stages import Answer, Stages, Timing, conversation
 
 PREFILL, DECODE = "prefill", "decode"
+TURN_TOKENS = 10
+"""About what a chat template adds to a turn."""
 _FIRST_TOKENS = 10
 """Of an answer that is asked for to be timed."""
 _ANSWER_TOKENS = 60
@@ -43,6 +45,8 @@ class Sizes:
     answers: int
     """Answers whose text and sound are looked at."""
     speech_s: tuple[float, ...]
+    context: int
+    """Words of a long context."""
     prompts: tuple[int, ...]
     """Words of prompts whose prefix is cached up to them."""
     clauses: tuple[int, ...]
@@ -50,9 +54,11 @@ class Sizes:
 
 
 FULL = Sizes(
-    rounds=5, turns=24, parallel_s=0.8, answers=10, speech_s=(1.0, 2.0, 3.0, 5.0, 8.0), prompts=(4, 8, 16, 32, 64), clauses=(3, 4, 8, 12, 15)
+    rounds=5, turns=24, parallel_s=0.8, context=200, answers=10, speech_s=(1.0, 2.0, 3.0, 5.0, 8.0), prompts=(4, 8, 16, 32, 64), clauses=(3, 4, 8, 12, 15)
 )  # fmt: skip
-QUICK = Sizes(rounds=2, turns=2, parallel_s=0.15, answers=2, speech_s=(1.0, 3.0), prompts=(4, 24), clauses=(3, 10))
+QUICK = Sizes(
+    rounds=2, turns=2, parallel_s=0.15, context=80, answers=2, speech_s=(1.0, 3.0), prompts=(4, 24), clauses=(3, 10)
+)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -142,7 +148,7 @@ def _prompt_probe(
         answers = stages.ask(asked)
         for name in names:
             stages.think.release(name)
-        units = (words * tokens_per_word,) * batch
+        units = (words * tokens_per_word + TURN_TOKENS,) * batch
         slowest = max((answer.first for answer in answers), key=lambda took: took.ms)
         found = {PREFILL: _sample(units, slowest)}
         between = [took for answer in answers if (took := answer.between) is not None]

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from duplex.payloads import Role
 from duplex.stages.contract import ModelPack
 from loadgen.calibrate.answers import Said
+from loadgen.calibrate.context import ContextCost
 from loadgen.calibrate.fit import TERMS, Fitted, Sample, fit
 from loadgen.calibrate.hearing import Heard
 from loadgen.calibrate.parallel import Parallel
-from loadgen.calibrate.probes import DECODE, PREFILL, Measured
+from loadgen.calibrate.probes import DECODE, PREFILL, TURN_TOKENS, Measured
 from loadgen.sim.profile import Cost, Profile, Stage, Talker, Thinker
 
 _DEVICE = "cpu"
@@ -29,6 +30,7 @@ class Calibration:
     """By part: the batch stages' roles, `prefill` and `decode`."""
     heard: Heard
     parallel: Parallel
+    context: ContextCost
     said: Said
 
 
@@ -59,7 +61,7 @@ def _within(cost: Cost, cores: float) -> Cost:
 
 
 def profile_of(calibration: Calibration, source: str) -> Profile:
-    """Return the profile; its template's tokens are in the prefill's base, and instructions count as read at the start."""
+    """Return the profile; instructions count as read at the start."""
     pack, said, cores = calibration.pack, calibration.said, round(calibration.parallel.cores, 2)
     costs = {part: _within(fitted.cost, cores) for part, fitted in calibration.fits.items()}
     costs[PREFILL] = costs[PREFILL].model_copy(update={"held_up": round(calibration.parallel.held_up, 2)})
@@ -80,8 +82,9 @@ def profile_of(calibration: Calibration, source: str) -> Profile:
         transcribe=stage(Role.TRANSCRIBE),
         think=Thinker(
             device=_DEVICE, decode=costs[DECODE], prefill=costs[PREFILL], slots=think.batch_max,
-            read_batch=think.batch_max, pausable=think.pausable, tokens_per_word=said.tokens_per_word, turn_tokens=0,
-            instructions_tokens=0,
+            read_batch=think.batch_max, pausable=think.pausable, tokens_per_word=said.tokens_per_word, turn_tokens=TURN_TOKENS,
+            read_context_us=round(calibration.context.read_us, 2),
+            step_context_us=round(calibration.context.step_us, 2), instructions_tokens=0,
         ),
         talk=Talker(device=_DEVICE, kind="batch", cost=costs[Role.TALK.value], slots=specs[Role.TALK].batch_max),
         vocode=stage(Role.VOCODE),

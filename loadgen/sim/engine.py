@@ -118,7 +118,7 @@ class Engine:
             self._device.run(self.read_s(fresh), lambda: self._read(fresh), self.read_cost)
         else:
             decoded = [run for run in active if run.ready]
-            self._device.run(self.step_s(len(decoded)), lambda: self._stepped(decoded), self.step_cost)
+            self._device.run(self.step_s(decoded), lambda: self._stepped(decoded), self.step_cost)
 
     def _fresh(self, runs: list[Run]) -> list[Run]:
         """Choose whose prompts are read in the next iteration: the scheduler's most urgent ones."""
@@ -131,8 +131,8 @@ class Engine:
         """Return the time of reading prompts."""
         raise NotImplementedError
 
-    def step_s(self, jobs: int) -> float:
-        """Return the time of one unit of so many jobs."""
+    def step_s(self, runs: Sequence[Run]) -> float:
+        """Return the time of one unit of each of these runs."""
         raise NotImplementedError
 
     def made(self, run: Run) -> None:
@@ -166,6 +166,8 @@ class _Thought(Run):
     """Tokens of its prompt that have to be read."""
     loading_s: float
     """Bringing its context back to the device."""
+    context: int
+    """Tokens before those that have to be read."""
     text: list[str] = field(default_factory=list)
 
 
@@ -193,17 +195,27 @@ class Think(Engine):
         words = self._words(job)
         reading, loading_s = self._kv.begin(job.address.session, self._turn_tokens(job), self._clock.now())
         total = max(1, round(words * self._profile.think.tokens_per_word))
-        return _Thought(job=job, emit=emit, total=total, words=words, reading=reading, loading_s=loading_s)
+        context = self._kv.tokens(job.address.session) - reading
+        return _Thought(
+            job=job, emit=emit, total=total, words=words, reading=reading, loading_s=loading_s, context=context
+        )
 
     def read_s(self, runs: Sequence[Run]) -> float:
         """Return the time of reading prompts."""
         thoughts = [run for run in runs if isinstance(run, _Thought)]
         loading = sum(run.loading_s for run in thoughts)
-        return self._profile.think.prefill.seconds([run.reading for run in thoughts]) + loading
+        think = self._profile.think
+        pairs = sum(run.reading * run.context for run in thoughts)
+        return think.prefill.seconds([run.reading for run in thoughts]) + pairs * think.read_context_us / 1e6 + loading
 
-    def step_s(self, jobs: int) -> float:
+    def step_s(self, runs: Sequence[Run]) -> float:
         """Return the time of one token of each."""
-        return self._profile.think.decode.seconds([1] * jobs)
+        think = self._profile.think
+        seconds = think.decode.seconds([1] * len(runs))
+        if think.step_context_us:
+            context = sum(run.context + run.reading + run.made for run in runs if isinstance(run, _Thought))
+            seconds += context * think.step_context_us / 1e6
+        return seconds
 
     def abort(self, job: JobId) -> None:
         """Take a reply out."""
@@ -252,9 +264,9 @@ class StreamTalk(Engine):
         """Return the time before a clause's first frame."""
         return self._profile.talk.first.seconds([1] * len(runs))
 
-    def step_s(self, jobs: int) -> float:
+    def step_s(self, runs: Sequence[Run]) -> float:
         """Return the time of one frame of each."""
-        return self._profile.talk.cost.seconds([1] * jobs)
+        return self._profile.talk.cost.seconds([1] * len(runs))
 
     def made(self, run: Run) -> None:
         """Emit a piece when it is whole."""

@@ -76,6 +76,11 @@ class KvCache:
         self._make_room(session)
         return reading, waited
 
+    def tokens(self, session: str) -> int:
+        """Return the length of a session's context."""
+        context = self._contexts.get(session)
+        return context.tokens if context is not None else 0
+
     def grow(self, session: str, tokens: int) -> None:
         """A reply has made tokens."""
         context = self._contexts.get(session)

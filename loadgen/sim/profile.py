@@ -61,6 +61,10 @@ class Thinker(_Section):
     """One token of every running reply; units are not used."""
     prefill: Cost
     """Reading prompts; a unit is a token that is not in the cache."""
+    read_context_us: float = Field(0, ge=0)
+    """Microseconds that reading takes more for each pair of a token that is read and one of the context before it."""
+    step_context_us: float = Field(0, ge=0)
+    """Microseconds that a decoding step takes more for each token of its replies' contexts."""
     slots: int = Field(ge=1)
     """Replies that generate at once."""
     read_batch: int = Field(8, ge=1)
