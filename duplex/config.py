@@ -208,7 +208,7 @@ class ConversationSettings(_Section):
 class StageSettings(_Section):
     """Bounds of the stage runners."""
 
-    queue_ms_max: Ms = 60_000
+    queue_ms_max: Ms = 600_000
     """Media waiting in one stage's queue over all sessions; past it new work is refused."""
     step_timeout_s: float = Field(10.0, gt=0)
     """A stage without progress for this long fails the replies it holds."""

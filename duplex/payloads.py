@@ -56,6 +56,8 @@ class Pace:
     """When the newest chunk begins to play, as one infers it from when chunks were made (not from the playback front)."""
     speculative: bool = False
     """May be thrown away: served after everything else."""
+    unpaced: bool = False
+    """Nobody listens to it (text alone): served behind all that is paced by a listener."""
 
 
 class Role(StrEnum):

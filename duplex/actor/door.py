@@ -134,14 +134,14 @@ class Door:
             raise ServerBusy(decision.retry_after_s)
 
     def _look(self) -> None:
+        self._due = max(self._due + self._settings.admission.sample_s, self._loop.time())
+        self._timer = self._loop.call_at(self._due, self._look)
         loads: list[Load] = [*self._loads(), LoopLoad(busy_s=time.thread_time())]
         self._admission.observe(loads, self._live(), self._executor.now())
         share = self._admission.video_share
         if share != self._video.share:
             _log.info("video_rate", share=share, before=self._video.share)
             self._video.share = share
-        self._due = max(self._due + self._settings.admission.sample_s, self._loop.time())
-        self._timer = self._loop.call_at(self._due, self._look)
 
 
 def _unready(reasons: Sequence[str]) -> Decision | None:

@@ -202,8 +202,8 @@ class SessionHost:
             OfferError: the offer is wrong. SessionRejected: the session object is. ServerBusy: no room.
         Cancel: closes what was opened.
         """
-        self._door.admit(self._reasons)
         call_id, config, new_id = self._begin("rtc", session)
+        self._door.admit(self._reasons)
         actor = self._open(call_id, config, "webrtc", new_id, tenant)
         peer = self._peers[call_id] = WebRtcPeer(
             sink=actor, ticker=self._ticker, media=self._media, server=self._settings.server
@@ -224,8 +224,8 @@ class SessionHost:
         Raises:
             SessionRejected, ServerBusy: as `open_call`.
         """
-        self._door.admit(self._reasons)
         session_id, config, new_id = self._begin("sess", session)
+        self._door.admit(self._reasons)
         actor = self._open(session_id, config, "websocket", new_id, tenant)
         actor.attach(transport)
         pump = self._pumps[session_id] = _Pump(actor)

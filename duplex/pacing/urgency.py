@@ -28,6 +28,7 @@ class Urgency(IntEnum):
 
 Rank = tuple[Urgency, int]
 """Class, and order inside it: smaller is served first. Of HELD work the order is when it becomes due."""
+_BEHIND = 2**60
 FAR = MonoNs(2**62)
 """Due at no time that is known: something else has to happen first."""
 
@@ -45,6 +46,8 @@ def rank(pace: Pace, now: MonoNs, unit_ns: int, first_deadline_ns: int) -> Rank:
         return Urgency.SPECULATIVE, pace.since
     if pace.blocked:
         return Urgency.HELD, FAR
+    if pace.unpaced:
+        return Urgency.PACED, _BEHIND + pace.since
     if pace.dry_at is None:
         deadline = pace.since + first_deadline_ns
         if now >= deadline - unit_ns:
@@ -54,5 +57,5 @@ def rank(pace: Pace, now: MonoNs, unit_ns: int, first_deadline_ns: int) -> Rank:
     if slack <= unit_ns:
         return Urgency.CRITICAL, slack
     if pace.hold_until is not None and now < pace.hold_until:
-        return Urgency.HELD, pace.hold_until
+        return Urgency.HELD, min(pace.hold_until, pace.dry_at - unit_ns)
     return Urgency.PACED, slack

@@ -195,7 +195,8 @@ class Speech:
             self._renew(self._vocoding, Role.VOCODE, self._pace(now, Samples(0), slack=1))
 
     def _renew(self, task: _Task, role: Role, pace: Pace) -> None:
-        if moved(task.pace, pace):
+        inferred = not self._bounded and task.pace.newest_starts != pace.newest_starts
+        if inferred or moved(task.pace, pace):
             task.pace = pace
             self._outbox.add(Repace(role=role, job=task.job, pace=pace))
 
@@ -305,6 +306,12 @@ class Speech:
 
 def moved(old: Pace, new: Pace) -> bool:
     """Return whether a pace has changed by more than is worth telling."""
-    if old.blocked != new.blocked or (old.dry_at is None) != (new.dry_at is None):
+    if old.blocked != new.blocked:
         return True
-    return old.dry_at is not None and new.dry_at is not None and abs(new.dry_at - old.dry_at) > _MOVED
+    return _apart(old.dry_at, new.dry_at) or _apart(old.hold_until, new.hold_until)
+
+
+def _apart(old: MonoNs | None, new: MonoNs | None) -> bool:
+    if old is None or new is None:
+        return old is not new
+    return abs(new - old) > _MOVED

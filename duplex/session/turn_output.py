@@ -64,7 +64,7 @@ class TurnOutput:
         reply.mark("submitted", now)
         self._reply = reply
         self._speech = None
-        self._pace = Pace(since=reply.since)
+        self._pace = Pace(since=reply.since, unpaced=reply.modality == "text")
         self._finish = None
         prompt = Prompt(messages=messages, tokens_max=reply.tokens_max)
         self._outbox.add(

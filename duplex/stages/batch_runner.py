@@ -19,7 +19,8 @@ class BatchRunner(StageRunner):
     def __init__(self, stage: BatchStage, context: RunnerContext) -> None:
         super().__init__(stage.spec, context)
         self._stage = stage
-        self._running: tuple[Work, ...] = ()
+        self._stepping = False
+        """A step is under way, be it only to release sessions."""
         self._releases: list[str] = []
 
     def cut(self, session: str, lane: int, epoch: int) -> None:
@@ -44,11 +45,11 @@ class BatchRunner(StageRunner):
     @property
     def idle(self) -> bool:
         """Nothing queued, nothing running."""
-        return not self._running and self._queue.stats().jobs == 0
+        return not self._stepping and self._queue.stats().jobs == 0
 
     def kick(self) -> None:
         """Run the next batch, unless one is running."""
-        if self._running:
+        if self._stepping:
             return
         now = self._executor.now()
         spec = self.spec
@@ -60,7 +61,8 @@ class BatchRunner(StageRunner):
             self._wake(plan.wake_at)
             return
         self._wake(None)
-        self._running = batch = plan.batch
+        self._stepping = True
+        batch = plan.batch
         self._busy.set(len(batch), now)
         for work in batch:
             self._queue.take(work)
@@ -92,7 +94,7 @@ class BatchRunner(StageRunner):
 
     def _finished(self, batch: tuple[Work, ...], results: Any, began: MonoNs, cancel: Callable[[], None]) -> None:
         cancel()
-        self._running = ()
+        self._stepping = False
         now = self._executor.now()
         self._busy.set(0, now)
         if self._hung:

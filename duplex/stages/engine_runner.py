@@ -23,6 +23,7 @@ class _Run:
     began: MonoNs
     batch: int
     last_output: MonoNs
+    outputs: int = 0
     cancel_watchdog: Callable[[], None] | None = None
 
 
@@ -116,8 +117,10 @@ class EngineRunner(StageRunner):
         if self._runs.get(job.id) is run:
             now = self._executor.now()
             if run.work.state is WorkState.RUNNING:
-                self._stepped(seconds_from_ns(MonoNs(now - run.last_output)))
+                if run.outputs:  # the first one has its prompt in it
+                    self._stepped(seconds_from_ns(MonoNs(now - run.last_output)))
                 run.last_output = now
+            run.outputs += 1
             if last:
                 self._computed(run.began)
                 stale = not self.result_gate.alive(job.address)

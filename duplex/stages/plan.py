@@ -14,11 +14,13 @@ from duplex.pacing.fairness import Shares
 from duplex.pacing.policy import Policy, Work, WorkState
 from duplex.pacing.urgency import FAR, Urgency
 from duplex.payloads import Job
-from duplex.units import MonoNs
+from duplex.units import MonoNs, ns_from_ms
 
 _Ranked = tuple[int, int, int, Work]
 """Class, order in it, job id (so that ties are broken by age), the work."""
 _HELD = int(Urgency.HELD)
+_LOOK_AGAIN_NS = ns_from_ms(20)
+"""Work that is due and has no place in an engine grows more urgent by time alone: it is looked at again after this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +97,9 @@ def plan_engine(
         chosen = [*running, *start]
     else:
         due, wake_at = _ranked(works, now, unit_ns, policy)
+        if len(due) > slots or policy.ride_units is not None and any(_waits_for_first(ranked[3]) for ranked in due):
+            again = MonoNs(now + _LOOK_AGAIN_NS)
+            wake_at = again if wake_at is None else min(wake_at, again)
         due = _without_riders(due, policy, unit_ns)
         settled = [
             (urgency, order if work.state is WorkState.RUNNING else order + FAR, job, work)
@@ -139,7 +144,7 @@ def _without_riders(due: list[_Ranked], policy: Policy, unit_ns: int) -> list[_R
 
 
 def _waits_for_first(work: Work) -> bool:
-    return work.pace.dry_at is None and not work.pace.speculative
+    return work.pace.dry_at is None and not work.pace.speculative and not work.pace.unpaced
 
 
 def _select(due: list[_Ranked], room: int, shares: Shares) -> list[Work]:

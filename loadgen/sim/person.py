@@ -165,7 +165,6 @@ class Person:
         self._answer = reply
         row = self.rows[-1]
         row.ttfas_s = seconds_from_ns(MonoNs(when - self._speech_end))
-        self._world.turn_heard(row)
         turn = self.turn
         if turn.interrupt_after_s is not None:
             at = MonoNs(when + ns_from_seconds(turn.interrupt_after_s))

@@ -81,11 +81,11 @@ class ModelledStage:
         """Nothing to give back."""
 
     def _spend(self, done: Callable[[], None]) -> None:
-        now = self._clock.now()
-        if now < self.stalled_until:
-            self._clock.call_at(self.stalled_until, lambda: self._device.run(self._seconds, done, self._cost))
+        seconds, self._seconds = self._seconds, 0.0  # a step that only releases sessions computes nothing
+        if self._clock.now() < self.stalled_until:
+            self._clock.call_at(self.stalled_until, lambda: self._device.run(seconds, done, self._cost))
         else:
-            self._device.run(self._seconds, done, self._cost)
+            self._device.run(seconds, done, self._cost)
 
 
 def _spec(name: str, role: Role, takes: type, gives: type, unit: str, stage: Stage, seconds: float) -> NodeSpec:

@@ -92,7 +92,11 @@ class Plan:
 
 def measures(result: Result, options: Options) -> dict[str, float]:
     """Return the figures of one run; turns without an answer count as waited for until patience ended."""
-    waits = [options.patience_s if row.ttfas_s is None else row.ttfas_s for row in result.rows if not row.refused]
+    waits = [
+        options.patience_s if row.ttfas_s is None else row.ttfas_s
+        for row in result.rows
+        if not row.refused and not row.cut_short
+    ]
     p50, p90, p95 = np.percentile(waits, (50, 90, 95)) if waits else (float("nan"),) * 3
     asked = [row for row in result.rows if not row.cut_short]
     return {

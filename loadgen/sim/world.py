@@ -145,11 +145,6 @@ class World:
         """Sums of the server's own measures so far, by name and labels."""
         return {name + ("{" + ",".join(labels) + "}" if labels else ""): v for (name, *labels), v in self._sums.items()}
 
-    def turn_heard(self, row: TurnRow) -> None:
-        """A turn's answer begins to sound; the server would know that from its own estimate."""
-        assert row.ttfas_s is not None
-        self.admission.turn(row.ttfas_s, row.gap_s, self.clock.now())
-
     def left(self, person: Person) -> None:
         """Somebody hung up."""
         self.people.pop(person.session.id, None)
@@ -168,6 +163,9 @@ class World:
     def turn_over(self, row: TurnRow) -> None:
         """A turn and its answer are over."""
         self._misses += not (row.cut_short or self._options.slo.met(row))
+        if not row.cut_short:
+            waited_s = self._options.patience_s if row.ttfas_s is None else row.ttfas_s
+            self.admission.turn(waited_s, row.gap_max_s, self.clock.now())
 
     # The run. -------------------------------------------------------------------------------------------------------
 

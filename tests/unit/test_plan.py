@@ -146,6 +146,29 @@ def test_paused_work_takes_no_slot() -> None:
     assert ids(engine([*paused, work(9)], slots=1).start) == [9]
 
 
+def test_work_without_a_place_is_looked_at_again_though_nothing_else_happens() -> None:
+    rider = work(1, state=WorkState.RUNNING, dry_at=ms(300))
+    plan = engine([rider, work(2)], slots=8)
+    assert ids(plan.pause) == [1] and plan.wake_at == ms(20)
+    assert engine([work(1, dry_at=ms(300)), work(2, dry_at=ms(300))], slots=1).wake_at == ms(20)
+    assert engine([work(1, dry_at=ms(300))], slots=1).wake_at is None
+
+
+def test_a_text_reply_is_behind_every_listener() -> None:
+    text = work(1, state=WorkState.RUNNING, unpaced=True)
+    listener = work(2, dry_at=ms(5000))
+    assert ids(engine([text, listener], slots=1, now_ms=30_000 - 29_000).start) == []  # its class keeps its slot
+    assert ids(batch([text, listener], room=1).batch) == [2]
+    paced = work(3, state=WorkState.RUNNING, dry_at=ms(300))
+    assert engine([text, paced], slots=8).pause == ()  # nobody waits for first audio
+
+
+def test_held_work_wakes_before_it_would_run_dry() -> None:
+    held = work(1, dry_at=ms(2000), hold_until=ms(1200))
+    plan = plan_batch([held], ms(0), ns_from_ms(900), LISTENER, 1, lambda job: None, Shares({}))
+    assert plan.wake_at == ms(1100)
+
+
 # Policies. ------------------------------------------------------------------------------------------------------------
 
 
