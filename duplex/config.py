@@ -190,6 +190,10 @@ class SchedulingSettings(_Section):
     """chunk_deadline: a session is pressing this long before its newest chunk begins to play."""
     ride_units: int = Field(2, ge=0, le=1000)
     """listener: while somebody waits for first audio, others share a step only if they run dry within so many units."""
+    spare_lead_ms: int = Field(8000, ge=0, le=9000)
+    """listener, on devices other than `cpu`: how far beyond the lead target idle time works ahead, if nobody interrupts."""
+    spare_cut_share: float = Field(0.3, gt=0, le=1)
+    """Share of replies that are cut from which on nothing is made ahead of the lead target."""
     tenant_weights: dict[str, Annotated[float, Field(gt=0, le=1000)]] = Field(default_factory=dict)
     """Shares of the stages by tenant, where tenants compete; one that is not named has weight 1."""
 

@@ -23,13 +23,26 @@ from duplex.units import MonoNs, ns_from_ms
 
 Foresight = Callable[[Address], MonoNs | None]
 """When the listener of a reply will interrupt it, as far as that is certain; None: never, or not known."""
+_CUT_SMOOTHING = 0.02
+"""Weight of the newest reply in the share of replies that are cut."""
 
 
-class Fcfs:
+class _Indifferent:
+    """What most policies make of how conversations go: nothing."""
+
+    ride_units: int | None = None
+
+    def reply_begins(self) -> None:
+        """Not minded."""
+
+    def reply_cut(self) -> None:
+        """Not minded."""
+
+
+class Fcfs(_Indifferent):
     """First come, first served."""
 
     name = "fcfs"
-    ride_units = None
     bounded = False
 
     def rank(self, work: Work, now: MonoNs, unit_ns: int) -> Rank:
@@ -37,11 +50,10 @@ class Fcfs:
         return (Urgency.SPECULATIVE if work.pace.speculative else Urgency.PACED), work.arrived
 
 
-class FcfsCapped:
+class FcfsCapped(_Indifferent):
     """First come, first served, but nothing that is ahead of its listener by the lead target."""
 
     name = "fcfs_capped"
-    ride_units = None
     bounded = True
 
     def rank(self, work: Work, now: MonoNs, unit_ns: int) -> Rank:
@@ -56,11 +68,10 @@ class FcfsCapped:
         return Urgency.PACED, work.arrived
 
 
-class RoundRobin:
+class RoundRobin(_Indifferent):
     """The session that was served longest ago."""
 
     name = "round_robin"
-    ride_units = None
     bounded = False
 
     def rank(self, work: Work, now: MonoNs, unit_ns: int) -> Rank:
@@ -68,14 +79,13 @@ class RoundRobin:
         return (Urgency.SPECULATIVE if work.pace.speculative else Urgency.PACED), work.served
 
 
-class ChunkDeadline:
+class ChunkDeadline(_Indifferent):
     """Pressing work first: no chunk yet, or the newest chunk begins to play within `pressing_ms`; playback is inferred.
 
     Both classes are in order of arrival, and nothing is held.
     """
 
     name = "chunk_deadline"
-    ride_units = None
     bounded = False
 
     def __init__(self, pressing_ms: int) -> None:
@@ -92,18 +102,46 @@ class ChunkDeadline:
 
 
 class Listener:
-    """CRITICAL → FIRST → PACED → HELD by the real playback front; see `duplex.pacing.urgency`."""
+    """CRITICAL → FIRST → PACED → (SPARE) → HELD by the real playback front; see `duplex.pacing.urgency`.
+
+    On a dedicated device idle time is used to work ahead of the lead target, the further the more rarely people interrupt:
+    what is made ahead is thrown away by a cut, and saves an underrun in a burst.
+
+    Args:
+        first_deadline_ms, ride_units: as in the settings.
+        spare_lead_ms: how far ahead of the target where nobody interrupts.
+        spare_cut_share: share of replies cut from which on nothing is made ahead.
+    """
 
     name = "listener"
     bounded = True
 
-    def __init__(self, first_deadline_ms: int, ride_units: int) -> None:
+    def __init__(
+        self, first_deadline_ms: int, ride_units: int, spare_lead_ms: int = 0, spare_cut_share: float = 0.3
+    ) -> None:
         self.ride_units: int | None = ride_units
         self._first_ns = ns_from_ms(first_deadline_ms)
+        self._spare_ns_max = ns_from_ms(spare_lead_ms)
+        self._spare_cut_share = spare_cut_share
+        self._cut_share = spare_cut_share
+        """Share of the replies that were cut of late; begins where nothing is made ahead."""
+
+    def reply_begins(self) -> None:
+        """A reply is asked for: counts as not cut."""
+        self._cut_share -= _CUT_SMOOTHING * self._cut_share
+
+    def reply_cut(self) -> None:
+        """It was cut."""
+        self._cut_share += _CUT_SMOOTHING
+
+    @property
+    def spare_ns(self) -> int:
+        """How far ahead of the lead target work may go at this moment."""
+        return round(self._spare_ns_max * max(0.0, 1 - self._cut_share / self._spare_cut_share))
 
     def rank(self, work: Work, now: MonoNs, unit_ns: int) -> Rank:
         """Urgency and order in it."""
-        return rank(work.pace, now, unit_ns, self._first_ns)
+        return rank(work.pace, now, unit_ns, self._first_ns, self.spare_ns if work.dedicated else 0)
 
 
 class Oracle(Listener):
@@ -111,8 +149,11 @@ class Oracle(Listener):
 
     name = "oracle"
 
-    def __init__(self, first_deadline_ms: int, ride_units: int, foresight: Foresight) -> None:
-        super().__init__(first_deadline_ms, ride_units)
+    def __init__(
+        self, first_deadline_ms: int, ride_units: int, foresight: Foresight, spare_lead_ms: int = 0,
+        spare_cut_share: float = 0.3,
+    ) -> None:  # fmt: skip
+        super().__init__(first_deadline_ms, ride_units, spare_lead_ms, spare_cut_share)
         self._foresight = foresight
 
     def rank(self, work: Work, now: MonoNs, unit_ns: int) -> Rank:
@@ -136,12 +177,20 @@ def make_policy(scheduling: SchedulingSettings, pacing: PacingSettings, foresigh
     if scheduling.policy == "oracle":
         if foresight is None:
             raise ValueError("scheduling.policy: oracle knows the future; it runs in the simulator only")
-        return Oracle(pacing.first_deadline_ms, scheduling.ride_units, foresight)
+        return Oracle(
+            pacing.first_deadline_ms,
+            scheduling.ride_units,
+            foresight,
+            scheduling.spare_lead_ms,
+            scheduling.spare_cut_share,
+        )
     made: Mapping[str, Callable[[], Policy]] = {
         "fcfs": Fcfs,
         "fcfs_capped": FcfsCapped,
         "round_robin": RoundRobin,
         "chunk_deadline": lambda: ChunkDeadline(scheduling.pressing_ms),
-        "listener": lambda: Listener(pacing.first_deadline_ms, scheduling.ride_units),
+        "listener": lambda: Listener(
+            pacing.first_deadline_ms, scheduling.ride_units, scheduling.spare_lead_ms, scheduling.spare_cut_share
+        ),
     }
     return made[scheduling.policy]()

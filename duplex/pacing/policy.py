@@ -28,6 +28,8 @@ class Work:
     """In terms of its listener, as of now: the session core renews it while the job waits or runs."""
     arrived: MonoNs
     """When it came to this stage."""
+    dedicated: bool = False
+    """Its device computes nothing but stages: work in its idle time takes nothing from anybody."""
     served: int = 0
     """The stage's count of services when its session was last served here; 0: never."""
     state: WorkState = WorkState.WAITING
@@ -46,6 +48,12 @@ class Policy(Protocol):
     @property
     def ride_units(self) -> int | None:
         """Units of slack below which work may share a step with one that waits for first audio; None: any may."""
+
+    def reply_begins(self) -> None:
+        """A reply is asked for."""
+
+    def reply_cut(self) -> None:
+        """A reply was cut before its end was heard."""
 
     def rank(self, work: Work, now: MonoNs, unit_ns: int) -> Rank:
         """Return class and order of a piece of work; smaller is served first, HELD is not served.

@@ -3,6 +3,7 @@
     CRITICAL  would run dry before its next unit is done            least slack first
     FIRST     no audio yet                                           oldest first; CRITICAL from its deadline on
     PACED     below the lead target                                  least lead first
+    SPARE     at the target, on a device that would else be idle     least lead first
     HELD      at the target: not scheduled
 
 Source: DESIGN.md §5.
@@ -22,8 +23,9 @@ class Urgency(IntEnum):
     CRITICAL = 0
     FIRST = 1
     PACED = 2
-    SPECULATIVE = 3
-    HELD = 4
+    SPARE = 3
+    SPECULATIVE = 4
+    HELD = 5
 
 
 Rank = tuple[Urgency, int]
@@ -33,7 +35,7 @@ FAR = MonoNs(2**62)
 """Due at no time that is known: something else has to happen first."""
 
 
-def rank(pace: Pace, now: MonoNs, unit_ns: int, first_deadline_ns: int) -> Rank:
+def rank(pace: Pace, now: MonoNs, unit_ns: int, first_deadline_ns: int, spare_ns: int = 0) -> Rank:
     """Return how urgent a piece of work is.
 
     Args:
@@ -41,6 +43,7 @@ def rank(pace: Pace, now: MonoNs, unit_ns: int, first_deadline_ns: int) -> Rank:
         now: the present.
         unit_ns: time one unit of the stage takes, queueing downstream included.
         first_deadline_ns: wait after which first audio counts as critical.
+        spare_ns: how far beyond the lead target work may go while nothing else is due.
     """
     if pace.speculative:
         return Urgency.SPECULATIVE, pace.since
@@ -57,5 +60,8 @@ def rank(pace: Pace, now: MonoNs, unit_ns: int, first_deadline_ns: int) -> Rank:
     if slack <= unit_ns:
         return Urgency.CRITICAL, slack
     if pace.hold_until is not None and now < pace.hold_until:
-        return Urgency.HELD, min(pace.hold_until, pace.dry_at - unit_ns)
+        spare_from = pace.hold_until - spare_ns
+        if spare_ns and now >= spare_from:
+            return Urgency.SPARE, slack
+        return Urgency.HELD, min(spare_from, pace.dry_at - unit_ns)
     return Urgency.PACED, slack

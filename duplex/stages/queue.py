@@ -47,7 +47,9 @@ class StageQueue:
         if len(self._works) >= self._jobs_max or (self._works and self._media + media > self._media_max):
             return StageError(kind="refused", reason=f"the queue of {self.spec.name} is full")
         served = self._served.get(job.address.session, 0)
-        self._works[job.id] = Work(job=job, pace=job.pace, arrived=now, served=served)
+        self._works[job.id] = Work(
+            job=job, pace=job.pace, arrived=now, served=served, dedicated=self.spec.device != "cpu"
+        )
         self._media += media
         return None
 

@@ -65,11 +65,14 @@ class StageRunners:
 
     def submit(self, job: Job) -> None:
         """Give a job to its stage."""
+        if job.stage is Role.THINK:
+            self.policy.reply_begins()
         self.runners[job.stage].submit(job)
 
     def cut(self, session: str, lane: int, epoch: int) -> None:
         """Make everything of the lane that is older than `epoch` stale, at every stage at once."""
         self.lanes.cut(session, lane, epoch)
+        self.policy.reply_cut()
         for runner in self.runners.values():
             runner.cut(session, lane, epoch)
 

@@ -208,6 +208,29 @@ def test_a_policy_is_chosen_by_its_name(name: Any) -> None:
     assert make_policy(SchedulingSettings(policy=name), PacingSettings()).name == name
 
 
+def test_idle_time_of_a_dedicated_device_works_ahead_while_nobody_interrupts() -> None:
+    policy = Listener(1000, 2, spare_lead_ms=8000, spare_cut_share=0.3)
+    held = work(1, dry_at=ms(9000), hold_until=ms(8600))
+    held.dedicated = True
+    assert policy.spare_ns == 0 and batch([held], policy=policy).batch == ()  # it knows nobody yet
+    for _ in range(200):
+        policy.reply_begins()
+    assert policy.spare_ns > ns_from_ms(7500)
+    assert ids(batch([held], now_ms=1000, policy=policy).batch) == [1]
+    paced = work(2, dry_at=ms(1500))
+    assert ids(batch([held, paced], now_ms=1000, policy=policy, room=1).batch) == [2]
+    assert ids(batch([held, work(3)], now_ms=1000, policy=policy).batch) == [
+        3
+    ]  # nor does it lengthen a first reply's step
+    held.dedicated = False
+    plan = batch([held], now_ms=1000, policy=policy)
+    assert plan.batch == () and plan.wake_at == ms(8600)
+    for _ in range(60):
+        policy.reply_begins()
+        policy.reply_cut()
+    assert policy.spare_ns == 0
+
+
 # Tenants. -------------------------------------------------------------------------------------------------------------
 
 
