@@ -236,8 +236,10 @@ def simulate(
 
 
 def chosen(**options: Any) -> Options:
-    """Return options: a clean network and no admission, unless said otherwise."""
-    return Options(**({"network": CLEAN, "admission": False} | options))
+    """Return options: a clean network, no admission and nothing made in spare time, unless said otherwise."""
+    settings = dict(options.pop("settings", {}))
+    settings["scheduling"] = {"spare_lead_ms": 0} | dict(settings.get("scheduling", {}))
+    return Options(**({"network": CLEAN, "admission": False, "settings": settings} | options))
 
 
 @dataclass(frozen=True, kw_only=True)

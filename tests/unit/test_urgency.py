@@ -28,9 +28,11 @@ def test_the_classes_in_order() -> None:
     first = rank_of(Pace(since=at(-100)))
     paced = rank_of(Pace(since=at(-5000), dry_at=at(200), hold_until=at(-50)))
     speculative = rank_of(Pace(since=at(-100), speculative=True))
-    held = rank_of(Pace(since=at(-5000), dry_at=at(900), hold_until=at(500)))
-    assert [each[0] for each in (critical, first, paced, speculative, held)] == list(Urgency)
-    assert critical < first < paced < speculative < held
+    ahead = Pace(since=at(-5000), dry_at=at(900), hold_until=at(500))
+    held, spare = rank_of(ahead), rank(ahead, NOW, UNIT, FIRST, spare_ns=ns_from_ms(600))
+    assert [each[0] for each in (critical, first, paced, spare, speculative, held)] == list(Urgency)
+    assert critical < first < paced < spare < speculative < held
+    assert rank(ahead, NOW, UNIT, FIRST, spare_ns=ns_from_ms(200)) == (Urgency.HELD, at(300))
 
 
 def test_least_slack_first_among_critical_and_oldest_first_among_first() -> None:
