@@ -255,6 +255,8 @@ class TelemetrySettings(_Section):
 class AdmissionSettings(_Section):
     """When one more session is taken, and what is shed before anyone is refused."""
 
+    measured: bool = True
+    """Whether what is measured decides; if not, only `server.sessions_max` and the model pack's own bound do."""
     load_target: float = Field(0.85, gt=0, le=1)
     """Share of a stage, a device or the event loop that sessions may be expected to take; one more is refused past it."""
     sessions_prior: int | None = Field(None, ge=1)

@@ -246,7 +246,7 @@ class Admission:
     def _decide(self, live: int, now: MonoNs) -> Decision:
         retry_after_s = self._ends.retry_after_s(self._settings.retry_after_s_max)
         known = admit(live, self._capacity.sessions_max, True, retry_after_s)
-        if not known.admitted or live == 0:
+        if not known.admitted or live == 0 or not self._settings.measured:
             return known
         reason, limit = self._reached(live, now)
         if reason == "ok":

@@ -53,7 +53,16 @@ def serve(built_page: Path, tmp_path: Path) -> Iterator[Serve]:
 
         def start(*, server: dict[str, Any] | None = None, **options: Any) -> Server:
             config = tmp_path / f"config{len(list(tmp_path.glob('config*.toml')))}.toml"
-            config.write_text(toml({"server": server or {}, "model": {"pack": "sim"}, "model.options": options}))
+            config.write_text(
+                toml(
+                    {
+                        "server": server or {},
+                        "admission": {"measured": False},
+                        "model": {"pack": "sim"},
+                        "model.options": options,
+                    }
+                )
+            )
             return stack.enter_context(RunningServer(config))
 
         yield start

@@ -443,3 +443,13 @@ def test_the_same_history_gives_the_same_decisions() -> None:
     first = history()
     assert first == history()
     assert {"ok", "stage"} <= set(first)
+
+
+def test_without_measuring_only_the_known_bounds_count() -> None:
+    admission = Admission(
+        AdmissionSettings(measured=False),
+        Capacity(sessions_prior=2, sessions_max=6, engines=frozenset(), parallelism={}),
+    )
+    for number in range(20):
+        admission.turn(9.0, 1.0, MonoNs(number * 1_000_000_000))
+    assert [admission.decide(live, MonoNs(30_000_000_000)).admitted for live in (1, 5, 6)] == [True, True, False]
