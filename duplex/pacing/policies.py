@@ -125,19 +125,20 @@ class Listener:
         self._spare_cut_share = spare_cut_share
         self._cut_share = spare_cut_share
         """Share of the replies that were cut of late; begins where nothing is made ahead."""
+        self.spare_ns = 0
+        """How far ahead of the lead target work may go at this moment."""
 
     def reply_begins(self) -> None:
         """A reply is asked for: counts as not cut."""
-        self._cut_share -= _CUT_SMOOTHING * self._cut_share
+        self._learn(-_CUT_SMOOTHING * self._cut_share)
 
     def reply_cut(self) -> None:
         """It was cut."""
-        self._cut_share += _CUT_SMOOTHING
+        self._learn(_CUT_SMOOTHING)
 
-    @property
-    def spare_ns(self) -> int:
-        """How far ahead of the lead target work may go at this moment."""
-        return round(self._spare_ns_max * max(0.0, 1 - self._cut_share / self._spare_cut_share))
+    def _learn(self, change: float) -> None:
+        self._cut_share += change
+        self.spare_ns = round(self._spare_ns_max * max(0.0, 1 - self._cut_share / self._spare_cut_share))
 
     def rank(self, work: Work, now: MonoNs, unit_ns: int) -> Rank:
         """Urgency and order in it."""

@@ -65,11 +65,10 @@ def plan_batch(
     if not due:
         return BatchPlan(batch=(), wake_at=wake_at)
     due = _without_riders(due, policy, unit_ns)
-    leader = _select(due, 1, shares)[0]
-    key = batch_key(leader.job)
-    if key is not None:
-        due = [ranked for ranked in due if batch_key(ranked[3].job) == key]
     batch = _select(due, room, shares)
+    key = batch_key(batch[0].job)
+    if key is not None:
+        batch = _select([ranked for ranked in due if batch_key(ranked[3].job) == key], room, shares)
     for work in batch:
         shares.charge(work.job.address.tenant)
     return BatchPlan(batch=tuple(batch), wake_at=wake_at)
