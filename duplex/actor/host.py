@@ -6,6 +6,7 @@ import asyncio
 import gc
 import itertools
 import os
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
@@ -36,6 +37,8 @@ from duplex.units import MonoNs
 
 _log = structlog.get_logger("duplex.host")
 _Measure = Callable[[str, float, dict[str, str]], None]
+_ENDED_KEPT = 1000
+"""Ended calls that are remembered, for clients that hang up late."""
 
 
 class _Pump:
@@ -110,6 +113,8 @@ class SessionHost:
         self._keys = itertools.count(1)
         self._began: dict[str, tuple[int, MonoNs]] = {}
         """By session: the number that names it to those who watch, and when it began."""
+        self._ended: deque[str] = deque(maxlen=_ENDED_KEPT)
+        """Ids of the sessions that ended last."""
         self._pumps: dict[str, _Pump] = {}
         self._peers: dict[str, WebRtcPeer] = {}
         self._reasons = ["loading the model"]
@@ -233,10 +238,10 @@ class SessionHost:
         return actor
 
     async def hangup(self, call_id: str) -> bool:
-        """End a call; False when there is none of that id."""
+        """End a call, or take note that it has ended already; False when there was none of that id lately."""
         actor = self._actors.get(call_id)
-        if actor is None:
-            return False
+        if actor is None:  # a client hangs up and closes its connection, and the closing may arrive first
+            return call_id in self._ended
         await actor.close("client")
         return True
 
@@ -298,6 +303,7 @@ class SessionHost:
 
     def _closed(self, session_id: str) -> None:
         self._actors.pop(session_id, None)
+        self._ended.append(session_id)
         self._began.pop(session_id, None)
         self._peers.pop(session_id, None)
         pump = self._pumps.pop(session_id, None)

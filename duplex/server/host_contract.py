@@ -106,7 +106,7 @@ class SessionHost(Protocol):
         """
 
     async def hangup(self, call_id: str) -> bool:
-        """End a call; False when there is none of that id."""
+        """End a call, or take note that it has ended already; False when there was none of that id lately."""
 
     async def drain(self) -> None:
         """Refuse new sessions and wait until those that live have ended. Cancel: at any time."""

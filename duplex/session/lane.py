@@ -234,7 +234,10 @@ class Lane:
     @property
     def waiting(self) -> Samples:
         """Audio made but not sent, over all replies of the lane."""
-        return Samples(sum(reply.generated - self.sent(reply) for reply in self._replies))
+        waiting = 0
+        for reply in self._replies:
+            waiting += max(0, reply.generated - self._ledger.sent(reply.id))
+        return Samples(waiting)
 
     def begin_draining(self, now: MonoNs) -> None:
         """Audio was queued: if nothing waited before, it begins to leave now."""

@@ -12,7 +12,7 @@ The text of a clause goes to the client with the clause's first sound.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from duplex.config import PacingSettings
 from duplex.payloads import Audio, Clause, Job, JobId, LatentChunk, Latents, Pace, Role, WordMark
@@ -25,6 +25,8 @@ from duplex.units import POSITION_RATE, MonoNs, Samples, convert, ns_from_ms, ns
 
 _MOVED = ns_from_ms(40)
 """A pace is renewed when the moment of running dry has moved by more."""
+_STILL = ns_from_ms(1)
+"""By less than this nothing has moved."""
 _CHARS_PER_WORD = 6
 _RATE_SMOOTHING = 0.2
 
@@ -47,6 +49,12 @@ class _Voicing:
     next_frame: int = 0
     said: bool = False
     """Its words have their places: its first sound is there."""
+
+    @property
+    def left(self) -> int:
+        """Samples that will come of what the vocoder has not taken yet."""
+        latents = self.latents
+        return convert((latents.frames - self.next_frame) * latents.hop, latents.rate, POSITION_RATE)
 
 
 @dataclass(slots=True)
@@ -110,6 +118,8 @@ class Speech:
         self._chunk_ms = pacing.chunk_ms_first
         self._source = 0
         """Samples made so far at the voice's own rate."""
+        self._renewed: tuple[MonoNs, MonoNs] | None = None
+        """When the listener would run dry, and work become due, as the paces were last looked at; None: look again."""
         self.complete = False
         """All of the reply's text has become sound."""
 
@@ -154,7 +164,7 @@ class Speech:
             measured = ns_from_samples(Samples(self._clause_length)) / max(1, len(self._clause.text))
             self._char_ns += _RATE_SMOOTHING * (measured - self._char_ns)
         elif self._talking is not None:
-            self._renew(self._talking, Role.TALK, self._pace(now, self._unvoiced(), slack=2))
+            self._renew(self._talking, Role.TALK, now, self._unvoiced(), slack=2)
 
     def owns(self, job: JobId) -> bool:
         """Return whether a job is one of this reply's voice."""
@@ -184,17 +194,28 @@ class Speech:
     def think_pace(self, now: MonoNs) -> Pace:
         """Return the pace of the reply's text: all that later stages hold counts as lead, and clauses are its credit."""
         chars = self.chars_waiting + (len(self._clause.text) if self._talking is not None else 0)
-        pace = self._pace(now, self._unvoiced(), slack=1, text_ns=round(chars * self._char_ns))
-        return replace(pace, hold_until=None, blocked=self.full)
+        dry_at = self._dry_at(now, self._unvoiced(), round(chars * self._char_ns))
+        newest = None if dry_at is None else self._newest_starts
+        return Pace(since=self._reply.since, dry_at=dry_at, blocked=self.full, newest_starts=newest)
 
-    def repace(self, now: MonoNs) -> None:
-        """The playback front has moved: renew the pace of what waits in the stages."""
+    def repace(self, now: MonoNs) -> bool:
+        """The playback front has moved: renew the pace of what waits in the stages; False if no pace can have changed.
+
+        As long as audio leaves at real time, the listener runs dry when it was known to before: nothing to renew.
+        """
+        dry_at = MonoNs(max(now, self._lane.dry_at(now)))
+        held = self._lane.hold_until(dry_at, now) or MonoNs(0)
+        if self._renewed is not None and abs(dry_at - self._renewed[0]) + abs(held - self._renewed[1]) < _STILL:
+            return False
+        self._renewed = dry_at, held
         if self._talking is not None:
-            self._renew(self._talking, Role.TALK, self._pace(now, self._unvoiced(), slack=2))
+            self._renew(self._talking, Role.TALK, now, self._unvoiced(), slack=2)
         if self._vocoding is not None:
-            self._renew(self._vocoding, Role.VOCODE, self._pace(now, Samples(0), slack=1))
+            self._renew(self._vocoding, Role.VOCODE, now, Samples(0), slack=1)
+        return True
 
-    def _renew(self, task: _Task, role: Role, pace: Pace) -> None:
+    def _renew(self, task: _Task, role: Role, now: MonoNs, downstream: Samples, slack: int) -> None:
+        pace = self._pace(now, downstream, slack)
         inferred = not self._bounded and task.pace.newest_starts != pace.newest_starts
         if inferred or moved(task.pace, pace):
             task.pace = pace
@@ -204,6 +225,7 @@ class Speech:
 
     def advance(self, now: MonoNs) -> None:
         """Submit whatever has become possible."""
+        self._renewed = None
         if self._talking is None and self._waiting:
             self._talk(self._waiting.popleft(), now)
         while self._voicing is None and self._ready:
@@ -244,30 +266,36 @@ class Speech:
         job = Job(id=task.job, stage=Role.VOCODE, address=self._reply.address, payload=chunk, pace=task.pace)
         self._outbox.add(Submit(job=job))
 
-    def _pace(self, now: MonoNs, downstream: Samples, slack: int, text_ns: int = 0) -> Pace:
+    def _pace(self, now: MonoNs, downstream: Samples, slack: int) -> Pace:
         """Return when work is due.
 
         Args:
             downstream: sound that later stages still hold.
             slack: widens the target, for stages that work further ahead.
-            text_ns: estimated sound of text that later stages still hold.
         """
-        ahead = ns_from_samples(downstream) + text_ns
-        if not self._reply.generated and not self._lane.waiting and not downstream:
+        dry_at = self._dry_at(now, downstream)
+        if dry_at is None:
             return Pace(since=self._reply.since)
-        dry_at = MonoNs(max(now, self._lane.dry_at(now)) + ahead)
         held = self._lane.hold_until(dry_at, now, slack)
         return Pace(since=self._reply.since, dry_at=dry_at, hold_until=held, newest_starts=self._newest_starts)
 
+    def _dry_at(self, now: MonoNs, downstream: Samples, text_ns: int = 0) -> MonoNs | None:
+        """Return when the listener runs dry; None before the first audio.
+
+        Args:
+            downstream: sound that later stages still hold.
+            text_ns: estimated sound of text that later stages still hold.
+        """
+        if not self._reply.generated and not downstream and not self._lane.waiting:
+            return None
+        return MonoNs(max(now, self._lane.dry_at(now)) + ns_from_samples(downstream) + text_ns)
+
     def _unvoiced(self) -> Samples:
         """Audio that will come of latents which wait for the vocoder."""
-        waiting = [*self._ready, *([self._voicing] if self._voicing is not None else [])]
-        return Samples(
-            sum(
-                convert((v.latents.frames - v.next_frame) * v.latents.hop, v.latents.rate, POSITION_RATE)
-                for v in waiting
-            )
-        )
+        length = 0 if self._voicing is None else self._voicing.left
+        for voicing in self._ready:
+            length += voicing.left
+        return Samples(length)
 
     def _voiced(self, audio: Audio, now: MonoNs) -> None:
         """A chunk became sound; with a clause's first one its text goes out."""

@@ -98,8 +98,7 @@ class TurnOutput:
 
     def played(self, now: MonoNs) -> None:
         """The playback front has moved: renew the pace of the reply's work."""
-        if self._reply is not None and self._speech is not None:
-            self._speech.repace(now)
+        if self._reply is not None and self._speech is not None and self._speech.repace(now):
             self._bound(self._reply, self._speech, now)
 
     def drop(self) -> None:

@@ -76,13 +76,15 @@ class EgressLedger:
     def advance_played(self, out_position: int) -> None:
         """Move the playback front to an output position; capped at what was sent, never back."""
         out_position = min(out_position, self.sent_out)
-        if out_position <= self._played_out:
+        before = self._played_out
+        if out_position <= before:
             return
         self._played_out = out_position
-        for entry in self._entries:
-            if entry.out_start >= out_position:
+        for entry in reversed(self._entries):
+            if entry.out_end <= before:
                 break
-            self._note_played(entry, out_position)
+            if entry.out_start < out_position:
+                self._note_played(entry, out_position)
         self._fold(out_position - self._keep)
 
     def set_played(self, reply: str, content: Samples) -> None:
