@@ -56,11 +56,13 @@ def plan_batch(
 
     Args:
         works: all that waits.
-        unit_ns: time until one step's result would reach the listener.
+        unit_ns: time until one step's result would reach the listener; counted once for each of the `rounds`.
         room: jobs in one step at most.
         batch_key: only jobs of the most urgent one's key go together.
         shares: of the tenants; charged for what is taken.
     """
+    works = list(works)
+    unit_ns *= rounds(works, now, room)
     due, wake_at = _ranked(works, now, unit_ns, policy)
     if not due:
         return BatchPlan(batch=(), wake_at=wake_at)
@@ -83,7 +85,7 @@ def plan_engine(
 
     Args:
         works: all that waits, runs or is paused.
-        unit_ns: time until what is generated next would reach the listener.
+        unit_ns: time until what is generated next would reach the listener; counted once for each of the `rounds`.
         slots: jobs that may generate at once.
         pausable: running work can be paused; else it runs to its end.
         shares: of the tenants; charged for what is started.
@@ -95,6 +97,7 @@ def plan_engine(
         start = _select(waiting, max(0, slots - len(running)), shares)
         chosen = [*running, *start]
     else:
+        unit_ns *= rounds(works, now, slots)
         due, wake_at = _ranked(works, now, unit_ns, policy)
         if len(due) > slots or policy.ride_units is not None and any(_waits_for_first(ranked[3]) for ranked in due):
             again = MonoNs(now + _LOOK_AGAIN_NS)
@@ -116,6 +119,17 @@ def plan_engine(
         order=tuple(chosen),
         wake_at=wake_at,
     )
+
+
+def rounds(works: Iterable[Work], now: MonoNs, room: int) -> int:
+    """Return how many units the last of those that want one now has to wait for: with more work than room, several."""
+    wanting = 0
+    for work in works:
+        pace = work.pace
+        held = pace.hold_until is not None and now < pace.hold_until
+        if not (held or pace.blocked or pace.speculative or pace.unpaced):
+            wanting += 1
+    return max(1, -(-wanting // room))
 
 
 def _ranked(

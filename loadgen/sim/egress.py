@@ -60,6 +60,8 @@ class Egress:
         self._speeches: deque[_Speech] = deque()
         self._stretch: tuple[_Speech, int, MonoNs, Callable[[], None]] | None = None
         """Speech, packets, start, and what cancels its end."""
+        self._free_at = MonoNs(0)
+        """When the tick after the last packet comes."""
         self._dry_since: MonoNs | None = None
         """Inside a reply with nothing to send."""
         self.played_out = 0
@@ -86,7 +88,8 @@ class Egress:
             speech, count, start, cancel = self._stretch
             cancel()
             self._stretch = None
-            left = min(count, (self._clock.now() - start) // PACKET_NS + 1)
+            left = max(0, min(count, (self._clock.now() - start) // PACKET_NS + 1))
+            self._free_at = MonoNs(start + left * PACKET_NS)
             ranges = self._leave(speech, left, start, tell=False)
         elif self._dry_since is not None:
             silence = self._clock.now() - self._dry_since
@@ -110,7 +113,8 @@ class Egress:
                 self._dry_since = now
             return
         count = 1 if speech.sent == 0 else min(_STRETCH, whole)
-        start = self._tick(now)
+        start = max(self._tick(now), self._free_at)
+        self._free_at = MonoNs(start + count * PACKET_NS)
         cancel = self._clock.call_at(MonoNs(start + (count - 1) * PACKET_NS), self._end)
         self._stretch = (speech, count, start, cancel)
 
@@ -123,7 +127,7 @@ class Egress:
         self._stretch = None
         self._leave(speech, count, start, tell=True)
         if self._stretch is None:
-            self._clock.call_at(MonoNs(start + count * PACKET_NS), self._next)
+            self._clock.call_at(self._free_at, self._next)
 
     def _next(self) -> None:
         if self._stretch is None:

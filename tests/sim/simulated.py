@@ -16,7 +16,7 @@ from duplex.session.events import ServerEvent
 from duplex.session.messages import Inbound
 from duplex.stages import batch_runner, engine_runner
 from duplex.stages.contract import Role
-from duplex.stages.plan import BatchPlan, EnginePlan
+from duplex.stages.plan import BatchPlan, EnginePlan, rounds
 from duplex.stages.runner import StageSpan
 from duplex.units import MonoNs, convert, ns_from_seconds, seconds_from_ns
 from loadgen.sim.egress import PACKET, Packets
@@ -268,8 +268,9 @@ def watch_plans(monkeypatch: pytest.MonkeyPatch) -> list[Decision]:
 
         def planned(works: Iterable[Work], now: MonoNs, unit_ns: int, policy: Policy, *rest: Any) -> Any:
             seen = tuple(works)
-            ranks = {work.job.id: policy.rank(work, now, unit_ns) for work in seen}
             made = plan(seen, now, unit_ns, policy, *rest)
+            unit_ns *= rounds(seen, now, rest[0])
+            ranks = {work.job.id: policy.rank(work, now, unit_ns) for work in seen}
             if seen:
                 role = seen[0].job.stage
                 decisions.append(

@@ -15,7 +15,7 @@ from duplex.payloads import Address, Clause, Job, JobId, Pace, Utterance, VoiceW
 from duplex.session.clauses import ClauseSplitter
 from duplex.stages.contract import ModelPack, NodeSpec, PackError, Role
 from duplex.stages.graph import build_graph
-from duplex.stages.plan import BatchPlan, EnginePlan, plan_batch, plan_engine
+from duplex.stages.plan import BatchPlan, EnginePlan, plan_batch, plan_engine, rounds
 from duplex.stages.queue import StageQueue
 from duplex.units import MonoNs, Samples, Span, ns_from_ms
 
@@ -54,6 +54,17 @@ def ids(works: Iterable[Work]) -> list[int]:
 
 def ms(value: int) -> MonoNs:
     return MonoNs(ns_from_ms(value))
+
+
+def test_with_more_work_than_room_a_unit_takes_as_many_rounds() -> None:
+    playing = [work(n, dry_at=ms(25)) for n in range(1, 8)]
+    held = [work(n, dry_at=ms(900), hold_until=ms(400)) for n in range(8, 20)]
+    assert [rounds(playing[:n], ms(0), 3) for n in (0, 1, 3, 4, 6, 7)] == [1, 1, 1, 2, 2, 3]
+    assert rounds([*playing, *held, work(20, blocked=True), work(21, speculative=True)], ms(0), 3) == 3
+    # Alone, 25 ms are time enough before units of 10 ms, so first audio goes before; in the last of three rounds they are not.
+    first = work(30)
+    assert ids(batch([playing[0], first], room=1).batch) == [30]
+    assert ids(batch([*playing[:2], first], room=1).batch) == [1]
 
 
 # Batches. -------------------------------------------------------------------------------------------------------------
