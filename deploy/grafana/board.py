@@ -184,18 +184,22 @@ _ROWS: Final = (
         ),
     ),
     Row(
-        title="Interruptions",
+        title="Replies and interruptions",
         panels=(
             Panel(
-                title="Parts of a barge-in, p50", kind="timeseries", width=8,
+                title="Replies by how they ended", kind="timeseries", width=6, unit="ops", stacked=True,
+                queries=((total("duplex_replies_total", "status"), "{{status}}"),),
+            ),
+            Panel(
+                title="Parts of a barge-in, p50", kind="timeseries", width=6,
                 queries=((quantile(0.5, "duplex_barge_in_seconds", "part"), "{{part}}"),),
             ),
             Panel(
-                title="Parts of a barge-in, p95", kind="timeseries", width=8,
+                title="Parts of a barge-in, p95", kind="timeseries", width=6,
                 queries=((quantile(0.95, "duplex_barge_in_seconds", "part"), "{{part}}"),),
             ),
             Panel(
-                title="Onsets over a reply by outcome", kind="timeseries", width=8, unit="ops", stacked=True,
+                title="Onsets over a reply by outcome", kind="timeseries", width=6, unit="ops", stacked=True,
                 queries=((total("duplex_barge_in_total", "outcome"), "{{outcome}}"),),
             ),
         ),

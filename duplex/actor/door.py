@@ -7,6 +7,7 @@ are sampled. All arithmetic is in `duplex.pacing.admission`. Runs on the loop's 
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -178,3 +179,5 @@ class _TurnMeasures:
             if value > self._underrun_max_s and not self._broken:
                 self._broken = True
                 self._turn(0.0, value)
+        elif name == "duplex_replies_total" and labels["status"] == "failed" and not self._broken:
+            self._turn(math.inf, 0.0)

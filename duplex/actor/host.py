@@ -126,12 +126,12 @@ class SessionHost:
     @property
     def ready(self) -> bool:
         """Whether a session opened at this moment would be served."""
-        return not self._reasons
+        return not self.not_ready_reasons
 
     @property
     def not_ready_reasons(self) -> list[str]:
         """Why not; empty when ready."""
-        return list(self._reasons)
+        return [*self._reasons, *(f"stage {name} makes no progress" for name in self._runners.hung())]
 
     @property
     def sessions(self) -> int:
@@ -191,7 +191,7 @@ class SessionHost:
         Raises:
             ServerBusy: no room, or not ready.
         """
-        self._door.check(self._reasons)
+        self._door.check(self.not_ready_reasons)
 
     # Sessions. ------------------------------------------------------------------------------------------------------
 
@@ -208,7 +208,7 @@ class SessionHost:
         Cancel: closes what was opened.
         """
         call_id, config, new_id = self._begin("rtc", session)
-        self._door.admit(self._reasons)
+        self._door.admit(self.not_ready_reasons)
         actor = self._open(call_id, config, "webrtc", new_id, tenant)
         peer = self._peers[call_id] = WebRtcPeer(
             sink=actor, ticker=self._ticker, media=self._media, server=self._settings.server
@@ -230,7 +230,7 @@ class SessionHost:
             SessionRejected, ServerBusy: as `open_call`.
         """
         session_id, config, new_id = self._begin("sess", session)
-        self._door.admit(self._reasons)
+        self._door.admit(self.not_ready_reasons)
         actor = self._open(session_id, config, "websocket", new_id, tenant)
         actor.attach(transport)
         pump = self._pumps[session_id] = _Pump(actor)

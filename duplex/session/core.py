@@ -416,11 +416,15 @@ class SessionCore:
                 item.heard = (
                     reply.generated if item.heard is None else item.heard
                 )  # a stage failed inside a clause: its text is longer than its sound
-        self._outbox.send(ReplyDone(reply=reply.view()))
+        self._tell_done(reply)
         if not reply.generated:
             reply.playout = Playout.DRAINED
             self.lane.remove(reply)
         self._start_wanted()
+
+    def _tell_done(self, reply: Reply) -> None:
+        self._outbox.observe("duplex_replies_total", 1, status=reply.status)
+        self._outbox.send(ReplyDone(reply=reply.view()))
 
     def _cancel(self, msg: CancelReply) -> None:
         active = self.lane.active
@@ -473,7 +477,7 @@ class SessionCore:
         if not reply.done:
             reply.status = "cancelled"
             reply.reason = self._cut_reason
-            self._outbox.send(ReplyDone(reply=reply.view()))
+            self._tell_done(reply)
         if webrtc and item is not None and item.heard is not None:
             self._outbox.send(ItemTruncated(item_id=item.id, audio_end=item.heard))
 

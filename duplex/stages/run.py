@@ -95,6 +95,10 @@ class StageRunners:
         """Return how busy each stage is."""
         return [runner.load() for runner in self.runners.values()]
 
+    def hung(self) -> list[str]:
+        """Return the names of the stages that make no progress."""
+        return [runner.spec.name for runner in self.runners.values() if runner.hung]
+
     @property
     def idle(self) -> bool:
         """Nothing queued, nothing running."""

@@ -149,7 +149,6 @@ class StageRunner(ABC):
         self._jobs_done = 0
         self._cancel_wake: Callable[[], None] | None = None
         self._hung = False
-        """A step has run out of time and not returned yet: nothing is taken on meanwhile."""
 
     def submit(self, job: Job) -> None:
         """Queue a job; a refusal comes back as its output, stale work vanishes."""
@@ -167,6 +166,11 @@ class StageRunner(ABC):
             self._executor.post(lambda: self._deliver(job, refusal))
             return
         self.kick()
+
+    @property
+    def hung(self) -> bool:
+        """A step has run out of time and not returned yet: nothing is taken on meanwhile."""
+        return self._hung
 
     def load(self) -> StageLoad:
         """Return how busy the stage is."""

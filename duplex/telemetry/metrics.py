@@ -64,6 +64,7 @@ MEASURES: Final[dict[str, Measure]] = {
     "duplex_server_overhead_seconds": _histogram(
         "Deciding packet received to first submit, plus first vocoder sample to packet sent", buckets=_FAST
     ),
+    "duplex_replies_total": _counter("Replies that have ended, by how", "status"),
     "duplex_underruns_total": _counter("Gaps inside a reply", "observed", preset=_WHERE),
     "duplex_underrun_seconds_total": _counter("Length of the gaps inside replies", "observed", preset=_WHERE),
     "duplex_barge_in_seconds": _histogram("Parts of an interruption: detect, confirm, egress", "part"),

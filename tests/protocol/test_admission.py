@@ -15,8 +15,9 @@ from duplex_models.sim import SimOptions, make
 from benchmarks.admission import FULL, MODEL, TURNS, offer, settings
 from duplex.actor.door import capacity
 from duplex.actor.host import SessionHost
-from duplex.config import AdmissionSettings, ServerSettings, Settings
+from duplex.config import AdmissionSettings, ServerSettings, Settings, StageSettings
 from duplex.media.video import video_rate
+from duplex.payloads import Role, StageError
 from duplex.server.serve import listening
 from duplex.telemetry import Observer
 
@@ -174,6 +175,49 @@ async def test_turns_that_miss_the_slo_close_the_door_and_an_idle_server_opens_i
         crowd = await offer(url, 20.0, seconds=4.0, seed=5)
         assert refusals(observer, "slo") > before
         assert crowd.admitted >= 1
+
+
+async def test_a_stage_that_hangs_fails_its_reply_and_the_server_says_that_it_is_not_ready_until_it_goes_on() -> None:
+    configured = Settings(
+        server=ServerSettings(port=0, close_timeout_s=1.0), stages=StageSettings(step_timeout_s=0.2), log_level="error"
+    )
+    options = SimOptions(vad="level", vocode_s=1.5, script=("One.",))
+    async with served(configured, options) as (url, host, observer), ClientSession(url) as http:
+        async with http.ws_connect("/v1/realtime") as ws:
+            await ws.send_json({"type": "response.create"})
+            kinds = []
+            while not kinds or kinds[-1] != "response.done":
+                kinds.append((event := await ws.receive_json())["type"])
+            assert (event["response"]["status"], "error" in kinds) == ("failed", True)
+            assert observer.value("duplex_replies_total", status="failed") == 1
+            async with http.get("/readyz") as response:
+                assert response.status == 503
+                assert "stage vocode makes no progress" in await response.text()
+            assert (await http.post(CALLS, data=b"v=0", headers=SDP)).status == 503
+            while not host.ready:  # noqa: ASYNC110 - under the ceiling of `served`
+                await asyncio.sleep(0.01)
+            await ws.send_json({"type": "session.update", "session": {"instructions": "Still there?"}})
+            while (await ws.receive_json())["type"] != "session.updated":
+                pass
+
+
+async def test_replies_that_fail_close_the_door() -> None:
+    configured = small(sessions_prior=50, sample_s=0.05)
+    script = ("One.",)
+    async with served(configured, SimOptions(vad="level", script=script)) as (url, host, observer):
+        think = next(stage for stage in host.pack.stages if stage.spec.role is Role.THINK)
+        think.submit = lambda job, emit: emit(StageError(reason="broken"))  # type: ignore[union-attr, method-assign]
+        async with ClientSession(url) as http, http.ws_connect("/v1/realtime"), http.ws_connect("/v1/realtime") as ws:
+            status = 0
+            while status != 503:  # looked at every `sample_s`
+                await ws.send_json({"type": "response.create"})
+                while (await ws.receive_json())["type"] != "response.done":
+                    pass
+                try:
+                    await (await http.ws_connect("/v1/realtime")).close()
+                except WSServerHandshakeError as refused:
+                    status = refused.status
+        assert refusals(observer, "slo") == 1
 
 
 async def test_video_is_shed_while_the_load_is_high() -> None:

@@ -42,6 +42,7 @@ FOR_DASHBOARDS = {
     "duplex_stage_busy_seconds_total": {"stage"},
     "duplex_stage_job_seconds_total": {"stage"},
     "duplex_sessions_max": set(),
+    "duplex_replies_total": {"status"},
 }
 EXPECTED = DESIGNED | FOR_DASHBOARDS
 PAGE = Path(__file__).parents[2] / "docs" / "observability.md"
