@@ -20,15 +20,15 @@ from aiortc import RTCSessionDescription
 from duplex.media import opus, rtc, rtcp, rtp
 from duplex.media.warm import certificate
 from duplex.units import MonoNs, WallNs, ns_from_seconds
-from loadgen.live.call import CallFailed, CallRefused, Lateness
+from loadgen.live.call import Call, CallFailed, CallRefused, Lateness
 from loadgen.live.clock import now_ns
 from loadgen.live.ear import Ear
 from loadgen.live.impaired_socket import impair
-from loadgen.live.metronome import BEAT_NS, Metronome
+from loadgen.live.metronome import Metronome
 from loadgen.live.options import Network
 from loadgen.live.rows import SessionRow
 from loadgen.live.sound import SILENCE_PEAK, SILENT, Level, level_of
-from loadgen.live.speech import Bank
+from loadgen.live.speech import Bank, Packet
 from loadgen.live.talker import Talker
 
 CONNECT_S = 15.0
@@ -40,24 +40,16 @@ _DTX_BYTES_MAX = 2
 _TICKS_PER_PACKET = 960
 
 
-class WebRtcCall:
+class WebRtcCall(Call):
     """One call; made by `dial`."""
 
     def __init__(
         self, *, talker: Talker, bank: Bank, metronome: Metronome, lateness: Lateness, pc: Any, link: rtc.Link
     ) -> None:
-        self.over = asyncio.Event()
-        self.lost = ""
-        self._talker = talker
-        self._bank = bank
-        self._metronome = metronome
-        self._lateness = lateness
+        self._ear = Ear()
+        super().__init__(talker, bank, metronome, lateness, self._ear)
         self._pc = pc
         self._link = link
-        self._base = MonoNs(0)
-        """Capture of the microphone's first packet."""
-        self._said = 0
-        self._ear = Ear()
         self._decoder = opus.Decoder()
         self._payload_type = 0
         self._level_id: int | None = None
@@ -88,7 +80,7 @@ class WebRtcCall:
     def state_changed(self) -> None:
         """Take the peer connection's news."""
         if self._pc.connectionState in ("failed", "closed"):
-            self._lose("the media connection failed")
+            self.lose("the media connection failed")
 
     async def close(self) -> None:
         """Hang up. Cancel: the sockets are closed."""
@@ -105,44 +97,22 @@ class WebRtcCall:
         row.lost, row.late, row.depth_ms = stats.lost, stats.late, stats.depth_ms
         row.levels = self._level_id is not None
 
-    def _lose(self, reason: str) -> None:
-        if not self.over.is_set():
-            self.lost = reason
-            self._metronome.remove(self)
-            self.over.set()
-
     # The clock. ---------------------------------------------------------------------------------------------------------
 
-    def beat(self, due: MonoNs, now: MonoNs) -> None:
-        """Say what is due, hear what has played; see `Talking`."""
-        if not self._base:
-            self._base = MonoNs(due - BEAT_NS)  # the packet that leaves now was captured during the beat before
-            self._talker.begin(self._base)
-        self._lateness.take(now - due)
-        self._say(self._said)
-        self._said += 1
-        if sounds := self._ear.advance(now):
-            self._talker.heard(sounds)
-        self._talker.advance(now, self._ear.drained)
+    def say(self, packet: Packet, number: int, now: MonoNs) -> None:
+        """Send 20 ms of the microphone."""
+        assert self._writer is not None
+        data = self._writer.write(packet.opus, rtp_ts=number * _TICKS_PER_PACKET, marker=False)
+        self._sent.add(len(packet.opus))
+        self._link.send(self._protect.protect(data))
+
+    def check(self, now: MonoNs) -> None:
+        """Report to the server once a second, and notice when it falls silent."""
         if now - self._reported_at >= _REPORT_EVERY:
             self._reported_at = now
             self._report(now)
-        if self._talker.done:
-            self._metronome.remove(self)
-            self.over.set()
-        elif now - self._heard_at > _SILENT_LINK:
-            self._lose("the server fell silent")
-
-    def failed(self) -> None:
-        """See `Talking`."""
-        self._lose("an error of the load generator")
-
-    def _say(self, number: int) -> None:
-        assert self._writer is not None
-        payload = self._bank.packets[self._talker.say(number)].opus
-        data = self._writer.write(payload, rtp_ts=number * _TICKS_PER_PACKET, marker=False)
-        self._sent.add(len(payload))
-        self._link.send(self._protect.protect(data))
+        if now - self._heard_at > _SILENT_LINK:
+            self.lose("the server fell silent")
 
     def _report(self, now: MonoNs) -> None:
         blocks = [self._received.block(now)] if self._received is not None else []

