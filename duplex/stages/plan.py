@@ -99,10 +99,11 @@ def plan_engine(
     else:
         unit_ns *= rounds(works, now, slots)
         due, wake_at = _ranked(works, now, unit_ns, policy)
-        if len(due) > slots or policy.ride_units is not None and any(_waits_for_first(ranked[3]) for ranked in due):
+        without = _without_riders(due, policy, unit_ns)
+        if len(due) > slots or len(without) < len(due):
             again = MonoNs(now + _LOOK_AGAIN_NS)
             wake_at = again if wake_at is None else min(wake_at, again)
-        due = _without_riders(due, policy, unit_ns)
+        due = without
         settled = [
             (urgency, order if work.state is WorkState.RUNNING else order + FAR, job, work)
             for urgency, order, job, work in due
