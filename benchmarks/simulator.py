@@ -12,12 +12,19 @@ import json
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from benchmarks.report import write
+from loadgen.sim.command import add_options, make_plan
+from loadgen.sim.sweep import measures
 
 TRACES = ("sparse", "busy", "interrupted")
+_IDLE_RPS = 0.005
+_IDLE_SEEDS = 2
 POLICIES = "fcfs,fcfs_capped,round_robin,chunk_deadline,listener,oracle"
 
 
@@ -28,6 +35,26 @@ def sweep(trace: str, seeds: int, sessions: int, folder: Path) -> None:
         "--seeds", str(seeds), "--sessions", str(sessions), "--no-admission", "--json", str(folder / f"{trace}.json"),
     ]  # fmt: skip
     subprocess.run(command, check=True)
+
+
+def idle_p90_s(trace: str, seeds: int, sessions: int) -> float:
+    """Return TTFAS p90 with hardly any load: endpointing, network and the model alone, of which no policy takes anything."""
+    parser = argparse.ArgumentParser()
+    add_options(parser)
+    plan = make_plan(parser.parse_args([trace, "--no-admission", "--seeds", str(seeds), "--sessions", str(sessions)]))
+    runs = [measures(plan.run("listener", _IDLE_RPS, seed), plan.options) for seed in range(1, seeds + 1)]
+    return round(float(np.mean([run["ttfas_p90_s"] for run in runs])), 4)
+
+
+def minutes_per_core_minute(trace: str, sessions: int, rate: float) -> float:
+    """Return how many session-minutes one core simulates in a minute, with the policy `listener` at a rate."""
+    parser = argparse.ArgumentParser()
+    add_options(parser)
+    plan = make_plan(parser.parse_args([trace, "--no-admission", "--sessions", str(sessions)]))
+    simulated_s = sum(map(plan.length_s, plan.draw(rate, 1)))
+    began = time.process_time()
+    plan.run("listener", rate, 1)
+    return round(simulated_s / (time.process_time() - began))
 
 
 def main() -> None:
@@ -46,6 +73,11 @@ def main() -> None:
             path = folder / f"{trace}.json"
             if path.exists():
                 figures[trace] = json.loads(path.read_text())
+                figures[trace]["idle_ttfas_p90_s"] = idle_p90_s(trace, _IDLE_SEEDS, options.sessions)
+                own = figures[trace]["policies"]["listener"]["goodput_rps"]
+                figures[trace]["session_minutes_per_core_minute"] = minutes_per_core_minute(
+                    trace, options.sessions, own
+                )
         write("simulator", figures)
 
 

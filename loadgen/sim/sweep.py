@@ -59,6 +59,10 @@ class Plan:
         times = islice(arrivals(1.0, self.trace.header.arrivals_cv, rng), self.sessions)
         return [s.model_copy(update={"at_s": at / rate}) for s, at in zip(chosen, times, strict=False)]
 
+    def length_s(self, session: SessionTrace) -> float:
+        """Return about how long a session lasts if nothing waits and nobody interrupts."""
+        return sum(t.gap_s + t.speech_s + self.profile.words_s(t.answer_words) + 1 for t in session.turns)
+
     def run(self, policy: str, rate: float, seed: int, gives_up: bool = False) -> Result:
         """Simulate one run; `gives_up` stops it as soon as the SLO cannot be met any more."""
         sessions = self.draw(rate, seed)
@@ -127,11 +131,7 @@ def with_interval(name: str, values: Sequence[float], digits: int = 4) -> dict[s
 
 def guess_rate(plan: Plan) -> float:
     """Return a rate to begin the search at: half of the profile's sessions, each as long as its turns last."""
-    lengths = [
-        sum(t.gap_s + t.speech_s + plan.profile.words_s(t.answer_words) + 1 for t in session.turns)
-        for session in plan.trace.sessions
-    ]
-    return plan.profile.sessions_max / 2 / float(np.mean(lengths))
+    return plan.profile.sessions_max / 2 / float(np.mean([plan.length_s(session) for session in plan.trace.sessions]))
 
 
 def sweep(plan: Plan, workers: int, progress: Callable[[str, int, int], None]) -> dict[str, Any]:
