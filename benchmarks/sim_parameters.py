@@ -33,7 +33,8 @@ VARIANTS: dict[str, tuple[str, ...]] = {
         "--kv", "next_use", "--kv-tokens", "2000", "--set-profile", "think.kv_load_ms_per_token=0.1",
     ),
     "lead of 600 ms at least": ("--set", "pacing.lead_ms_min=600"),
-    "riders up to 8 units": ("--set", "scheduling.ride_units=8"),
+    "nothing made ahead": ("--set", "scheduling.spare_lead_ms=0"),
+    "made ahead unless half are interrupted": ("--set", "scheduling.spare_cut_share=0.6"),
     "TTFAS ≤ 0.85 s": ("--slo-ttfas", "0.85"),
     "TTFAS ≤ 1.5 s": ("--slo-ttfas", "1.5"),
 }  # fmt: skip

@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 Ms = Annotated[int, Field(ge=0, le=3_600_000)]
@@ -167,7 +167,7 @@ class PacingSettings(_Section):
     """Floor of the lead target."""
     lead_ms_websocket: Ms = 5000
     """Default run-ahead of WebSocket audio; `duplex.lead_ms` sets it per session."""
-    generated_ms_max: Ms = 10_000
+    generated_ms_max: Ms = 30_000
     """Bound on audio generated but not sent, whatever the run-ahead."""
     tick_start_delay_ms: Ms = 40
     """Silence before a reply of a model in lock-step, against the jitter of its ticks."""
@@ -189,8 +189,9 @@ class SchedulingSettings(_Section):
     pressing_ms: Ms = 1000
     """chunk_deadline: a session is pressing this long before its newest chunk begins to play."""
     ride_units: int = Field(2, ge=0, le=1000)
-    """listener: while somebody waits for first audio, others share a step only if they run dry within so many units."""
-    spare_lead_ms: int = Field(8000, ge=0, le=9000)
+    """listener, on the device `cpu`: while somebody waits for first audio, others share a step only if they run dry within
+    so many units."""
+    spare_lead_ms: int = Field(20_000, ge=0, le=600_000)
     """listener, on devices other than `cpu`: how far beyond the lead target idle time works ahead, if nobody interrupts."""
     spare_cut_share: float = Field(0.3, gt=0, le=1)
     """Share of replies that are cut from which on nothing is made ahead of the lead target."""
@@ -297,6 +298,10 @@ class ModelSettings(_Section):
     """Checked by the pack itself."""
 
 
+_TARGET_MS_MAX = 5000
+"""Lead target and one chunk, generously."""
+
+
 class Settings(BaseSettings):
     """The whole configuration."""
 
@@ -317,6 +322,16 @@ class Settings(BaseSettings):
     """Least severe lines that are logged; none holds what was said."""
     threads: int | None = Field(None, ge=1)
     """Thread budget of the model; unset takes the machine's cores."""
+
+    @model_validator(mode="after")
+    def _reserve_fits(self) -> Settings:
+        """What is made ahead has to be kept: a target of a few seconds, the reserve, and a chunk."""
+        room = self.pacing.generated_ms_max - _TARGET_MS_MAX
+        if self.scheduling.policy == "listener" and self.scheduling.spare_lead_ms > max(0, room):
+            raise ValueError(
+                f"scheduling.spare_lead_ms: at most pacing.generated_ms_max − {_TARGET_MS_MAX} = {max(0, room)}"
+            )
+        return self
 
     @classmethod
     def settings_customise_sources(
@@ -356,7 +371,7 @@ def load(path: Path | None = None, **flags: Any) -> Settings:
     try:
         return _Sourced(**flags)
     except ValidationError as error:
-        lines = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
+        lines = [": ".join(filter(None, (".".join(map(str, e["loc"])), e["msg"]))) for e in error.errors()]
         raise ConfigError("bad configuration\n  " + "\n  ".join(lines)) from error
     except ValueError as error:  # a TOML syntax error, or JSON in an environment value
         raise ConfigError(f"bad configuration: {error}") from error

@@ -23,7 +23,7 @@ from duplex.units import MonoNs, ns_from_ms
 
 Foresight = Callable[[Address], MonoNs | None]
 """When the listener of a reply will interrupt it, as far as that is certain; None: never, or not known."""
-_CUT_SMOOTHING = 0.02
+_CUT_SMOOTHING = 0.05
 """Weight of the newest reply in the share of replies that are cut."""
 
 

@@ -128,3 +128,11 @@ def test_every_setting_is_described(generator: ModuleType) -> None:
     for section, model in generator.sections().items():
         for name, words in generator.words_of(model).items():
             assert words, f"{section}.{name} has no words"
+
+
+def test_a_reserve_that_could_not_be_kept_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"scheduling\.spare_lead_ms: at most pacing\.generated_ms_max − 5000 = 5000"):
+        load(pacing={"generated_ms_max": 10_000})
+    assert (
+        load(pacing={"generated_ms_max": 10_000}, scheduling={"spare_lead_ms": 5000}).scheduling.spare_lead_ms == 5000
+    )

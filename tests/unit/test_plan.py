@@ -230,10 +230,12 @@ def test_idle_time_of_a_dedicated_device_works_ahead_while_nobody_interrupts() -
     assert ids(batch([held], now_ms=1000, policy=policy).batch) == [1]
     paced = work(2, dry_at=ms(1500))
     assert ids(batch([held, paced], now_ms=1000, policy=policy, room=1).batch) == [2]
-    assert ids(batch([held, work(3)], now_ms=1000, policy=policy).batch) == [
-        3
-    ]  # nor does it lengthen a first reply's step
+    first = work(3)
+    first.dedicated = True
+    assert ids(batch([held, first], now_ms=1000, policy=policy).batch) == [3, 1]  # it rides along behind a first reply
+    assert ids(batch([held, first], now_ms=1000, policy=policy, room=1).batch) == [3]
     held.dedicated = False
+    assert ids(batch([held, work(4)], now_ms=8700, policy=policy).batch) == [4]  # where a rider costs in full, it waits
     plan = batch([held], now_ms=1000, policy=policy)
     assert plan.batch == () and plan.wake_at == ms(8600)
     for _ in range(60):
