@@ -63,6 +63,8 @@ def open_tls(settings: ServerSettings, environ: Mapping[str, str], now: datetime
     try:
         if not _is_good(path, names, now):
             _write_private(path, make_certificate(names, now))
+    except UnicodeError:
+        raise ConfigError(f"server.host: no certificate can be made for {settings.host}") from None
     except OSError as error:
         raise ConfigError(f"server.tls_dir: no certificate can be kept in {folder}: {error.strerror}") from None
     return _load(path, path, path)
