@@ -7,7 +7,9 @@ open     /healthz, /readyz (a key shows the reasons), the pages' files
 session  calls, the WebSocket, /v1/duplex/info: an API key or a client secret
 key      all else: making secrets, metrics, live, sessions, traces: an API key
 
-Without keys everything is open, and only addresses are counted. Source: field cases C66, C70.
+Without keys everything is open, only addresses are counted, and a server on loopback is used by the names of loopback only:
+a page whose name server points at 127.0.0.1 cannot pass for the server's own, nor a proxy let the world in by mistake.
+Source: field cases C66, C70.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
 
 from aiohttp import web
 
@@ -23,12 +26,15 @@ from duplex.server.addresses import bucket_name, client_address
 from duplex.server.answers import ApiError
 from duplex.server.buckets import TokenBuckets
 from duplex.server.client_secrets import PREFIX, ClientSecrets, digest_of
-from duplex.server.keys import ApiKeys
+from duplex.server.keys import ApiKeys, is_loopback
 from duplex.units import MonoNs
 
 _BEARER: Final = "bearer "
 _SUBPROTOCOL: Final = "openai-insecure-api-key."
 _SECOND_NS: Final = 1_000_000_000
+_OTHER_HOST: Final = (
+    "Without API keys this server is used on its own machine, by a loopback address or localhost only: server.api_keys."
+)
 
 
 class Clock(Protocol):
@@ -81,6 +87,7 @@ class Access:
         self._secrets = secrets
         self._clock = clock
         self._trusted = settings.trusted_proxies
+        self._any_host = bool(keys) or settings.insecure
         self._requests = _buckets(settings.requests_per_min, settings)
         self._sessions = _buckets(settings.sessions_per_min, settings)
         self._key_requests = _buckets(settings.key_requests_per_min, settings)
@@ -96,9 +103,11 @@ class Access:
         address = self._address(request)
         _take(self._requests, address, now)
         request[_CALLER] = Caller(address=address)
+        need = need_of(request)
+        if not self._any_host and need is not Need.NOTHING and not _asks_for_loopback(request):
+            raise ApiError(403, "host_not_allowed", _OTHER_HOST)
         if not self._keys:
             return
-        need = need_of(request)
         caller = self._caller(address, _credential(request), now)
         if caller is None:
             if need is not Need.NOTHING:
@@ -159,6 +168,13 @@ def need_of(request: web.Request) -> Need:
     if resource is None or route.startswith("/v1/") or route == "/metrics":
         return Need.KEY
     return Need.NOTHING
+
+
+def _asks_for_loopback(request: web.Request) -> bool:
+    try:
+        return is_loopback(urlsplit(f"//{request.host}").hostname or "")
+    except ValueError:  # brackets around what is no address
+        return False
 
 
 def _credential(request: web.Request) -> str | None:

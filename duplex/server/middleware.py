@@ -91,11 +91,18 @@ async def _answer(request: web.Request, handler: Next, allowed: str | None, acce
 def _allowed_origin(request: web.Request, cors_origins: tuple[str, ...]) -> str | None:
     """Return the origin to allow, "" where no rule is needed (no browser, or our own page), None to refuse."""
     origin = request.headers.get("Origin")
-    if origin is None or urlsplit(origin).netloc == request.host:
+    if origin is None or _host_of(origin) == request.host:
         return ""
     if "*" in cors_origins:
         return "*"
     return origin if origin in cors_origins else None
+
+
+def _host_of(origin: str) -> str | None:
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:  # no browser sends it: brackets around what is no address
+        return None
 
 
 def _route(request: web.Request) -> str:

@@ -364,6 +364,32 @@ async def test_a_listed_page_may_send_its_key_and_read_the_refusal() -> None:
             assert json.loads(await ws.receive_str())["type"] == "session.created"
 
 
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8080", "192.0.2.1", "[", "localhost.evil.example"])
+async def test_a_name_that_points_here_is_not_the_servers_own(host: str) -> None:
+    """A page of evil.example, whose name server says 127.0.0.1, is of one origin with what it then reaches."""
+    page = {"Host": host, "Origin": f"http://{host}"}
+    fake = FakeHost()
+    async with served(fake) as client:
+        async with client.post(CALLS, data=OFFER, headers={**SDP, **page}) as response:
+            assert response.status == 403
+        with pytest.raises(WSServerHandshakeError) as refused:
+            await client.ws_connect(SOCKET, headers=page)
+        assert refused.value.status == 403
+        async with client.get("/healthz", headers={"Host": host}) as response:
+            assert response.status == 200
+    assert (fake.offers, fake.websockets) == ([], [])
+    for settings in ({"api_keys": KEYS}, {"insecure": True}):
+        async with served(FakeHost(), **settings) as client:
+            async with client.get("/v1/duplex/info", headers={"Host": "voice.example", **bearer(KEY)}) as response:
+                assert response.status == 200
+
+
+@pytest.mark.parametrize("host", ["localhost", "localhost:1", "127.0.0.1", "[::1]:8080"])
+async def test_the_names_of_loopback_are(host: str) -> None:
+    async with served(FakeHost()) as client, client.get("/v1/duplex/info", headers={"Host": host}) as response:
+        assert response.status == 200
+
+
 async def test_a_key_does_not_excuse_a_page_that_is_not_listed() -> None:
     host = FakeHost()
     async with guarded(host) as client:
