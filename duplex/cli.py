@@ -21,7 +21,7 @@ import duplex
 from duplex.actor.host import SessionHost
 from duplex.config import ConfigError, Settings, load
 from duplex.pacing.policies import make_policy
-from duplex.server.keys import load_keys
+from duplex.server.keys import is_loopback, load_keys
 from duplex.server.serve import serve
 from duplex.server.tls import open_tls
 from duplex.stages.contract import ModelPack, PackError
@@ -39,6 +39,10 @@ Serve live spoken conversations over WebRTC and WebSocket, with a page to try th
 
 Settings come from flags, then the environment (DUPLEX_SERVER__PORT=9000), then the file of --config (TOML), then the
 defaults; docs/configuration.md lists all of them. Prints `ready URL` on standard output once it serves."""
+_IN_THE_CLEAR = (
+    "duplex: this is plain HTTP on an address that others reach: keys travel in the clear, and browsers give pages no "
+    "microphone, unless a proxy in front speaks TLS; --tls makes a certificate"
+)
 _TALK = """\
 Speak an audio file to a running server over WebRTC at real time, and hear the answer.
 
@@ -150,6 +154,8 @@ def _run_serve(options: argparse.Namespace) -> int:
             tell("")
             if tls is not None:
                 print(f"certificate SHA-256 {tls.fingerprint}", file=sys.stderr)
+            elif not is_loopback(settings.server.host):
+                print(_IN_THE_CLEAR, file=sys.stderr)
             print(f"ready {url}", flush=True)
 
         try:

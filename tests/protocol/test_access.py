@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientSession, WSServerHandshakeError
-from fake_host import ANSWER, FakeHost, served, url_of
+from fake_host import ANSWER, FakeHost, FakeSession, served, url_of
 from openai import AsyncOpenAI, AuthenticationError, PermissionDeniedError
 
 from duplex.config import ConfigError, ServerSettings
+from duplex.media.contract import Transport
 from duplex.server.app import create_app
 from duplex.server.serve import listening
 from duplex.telemetry import Observer
@@ -201,13 +202,16 @@ async def test_the_openai_client_makes_a_secret_and_calls_with_it() -> None:
 
 
 async def test_a_secret_opens_a_socket_with_its_session() -> None:
-    host = FakeHost()
     asked: list[Any] = []
-    open_websocket = host.open_websocket
-    host.open_websocket = lambda transport, session, tenant="default": (  # type: ignore[method-assign]
-        asked.append(session), open_websocket(transport, session, tenant),
-    )[1]  # fmt: skip
-    async with guarded(host) as client:
+
+    class Host(FakeHost):
+        def open_websocket(
+            self, transport: Transport, session: dict[str, Any] | None, tenant: str = "default"
+        ) -> FakeSession:
+            asked.append(session)
+            return super().open_websocket(transport, session, tenant)
+
+    async with guarded(Host()) as client:
         secret = await new_secret(client, session={"type": "realtime", "instructions": "Ours."})
         async with client.ws_connect(SOCKET, protocols=("realtime", f"openai-insecure-api-key.{secret}")) as ws:
             await ws.receive_json()
@@ -226,8 +230,8 @@ async def test_a_secret_is_no_key(path: str) -> None:
 
 async def test_a_secret_lives_ten_minutes_by_default_and_is_not_cached() -> None:
     async with guarded() as client:
-        for request in ({}, {"json": {}}):
-            async with client.post(SECRETS, headers=bearer(KEY), **request) as response:
+        for body in (None, {}):
+            async with client.post(SECRETS, headers=bearer(KEY), json=body) as response:
                 made = await response.json()
                 now_s = parsedate_to_datetime(response.headers["Date"]).timestamp()
                 assert response.headers["Cache-Control"] == "no-store"

@@ -187,6 +187,21 @@ async def test_an_own_certificate_is_for_good(tmp_path: Path) -> None:
                 assert (await ws.receive_json())["type"] == "session.created"
 
 
+async def test_serve_says_that_keys_travel_in_the_clear(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text("app=key-SECRET123-SECRET123\n")
+    arguments = ("serve", "--host", "0.0.0.0", "--port", "0", "--model", "sim", "--set", f"server.api_keys_file={keys}")
+    async with asyncio.timeout(CEILING_S), command(*arguments) as server:
+        assert server.stdout is not None
+        url = (await server.stdout.readline()).decode().split()[1]
+        async with aiohttp.ClientSession(url) as client, client.get("/v1/duplex/info") as response:
+            assert response.status == 401
+        server.terminate()
+        _, log = await server.communicate()
+    assert "keys travel in the clear" in log.decode()
+    assert "SECRET123" not in log.decode()
+
+
 async def test_serve_refuses_to_be_reached_by_others_without_a_key() -> None:
     async with asyncio.timeout(CEILING_S), command("serve", "--host", "0.0.0.0", "--model", "sim") as server:
         printed, complaints = await server.communicate()
