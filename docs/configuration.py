@@ -87,7 +87,10 @@ def _type(annotation: Any) -> str:
         return "table"
     if type(None) in get_args(annotation):
         return f"{_type(members[0])} or unset"
-    names = {"str": "text", "int": "integer", "float": "number", "Path": "path", "bool": "`true`, `false`"}
+    names = {
+        "str": "text", "int": "integer", "float": "number", "Path": "path", "bool": "`true`, `false`",
+        "IPvAnyNetwork": "IP address or network",
+    }  # fmt: skip
     return names[annotation.__name__]
 
 

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,9 @@ import duplex
 from duplex.actor.host import SessionHost
 from duplex.config import ConfigError, Settings, load
 from duplex.pacing.policies import make_policy
+from duplex.server.keys import is_loopback, load_keys
 from duplex.server.serve import serve
+from duplex.server.tls import open_tls
 from duplex.stages.contract import ModelPack, PackError
 from duplex.talk import Talk, TalkError, TalkOptions, read_recording, talk_to, write_recording
 from duplex.telemetry import Observer, configure_logging
@@ -36,6 +39,10 @@ Serve live spoken conversations over WebRTC and WebSocket, with a page to try th
 
 Settings come from flags, then the environment (DUPLEX_SERVER__PORT=9000), then the file of --config (TOML), then the
 defaults; docs/configuration.md lists all of them. Prints `ready URL` on standard output once it serves."""
+_IN_THE_CLEAR = (
+    "duplex: this is plain HTTP on an address that others reach: keys travel in the clear, and browsers give pages no "
+    "microphone, unless a proxy in front speaks TLS; --tls makes a certificate"
+)
 _TALK = """\
 Speak an audio file to a running server over WebRTC at real time, and hear the answer.
 
@@ -86,6 +93,9 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("serve", help="run the server", description=_SERVE, formatter_class=raw)
     command.add_argument("--host", help="address to bind (default 127.0.0.1)")
     command.add_argument("--port", type=int, help="TCP port (default 8080); 0 takes a free one")
+    command.add_argument(
+        "--tls", action="store_true", default=None, help="serve HTTPS; self-signed unless server.tls_certificate is set"
+    )
     command.add_argument("--model", metavar="PACK", help="model pack (default local)")
     command.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML")
     command.add_argument(
@@ -127,6 +137,8 @@ def _run_serve(options: argparse.Namespace) -> int:
         make_policy(settings.scheduling, settings.pacing)
     except ValueError as error:
         raise ConfigError(str(error)) from error
+    load_keys(settings.server)  # a refusal is told before anything is loaded
+    tls = open_tls(settings.server, os.environ, datetime.now(UTC))
     observer = Observer()
     with _progress() as tell:
         tell(f"model pack {settings.model.pack}")
@@ -140,10 +152,16 @@ def _run_serve(options: argparse.Namespace) -> int:
 
         def ready(url: str) -> None:
             tell("")
+            if tls is not None:
+                print(f"certificate SHA-256 {tls.fingerprint}", file=sys.stderr)
+            elif not is_loopback(settings.server.host):
+                print(_IN_THE_CLEAR, file=sys.stderr)
             print(f"ready {url}", flush=True)
 
         try:
-            uvloop.run(serve(make_host, settings.server, observer, progress=tell, ready=ready, telemetry=telemetry))
+            uvloop.run(
+                serve(make_host, settings.server, observer, progress=tell, ready=ready, telemetry=telemetry, tls=tls)
+            )
         finally:
             if exporter is not None:
                 exporter.close()
@@ -162,7 +180,9 @@ def _flags(options: argparse.Namespace) -> dict[str, Any]:
         if not equals or not all(path.split(".")):
             raise _UsageError(f"--set takes SECTION.KEY=VALUE, not: {assignment}")
         _assign(flags, path.split("."), _value(value))
-    named = {"server.host": options.host, "server.port": options.port, "model.pack": options.model}
+    named = {
+        "server.host": options.host, "server.port": options.port, "server.tls": options.tls, "model.pack": options.model,
+    }  # fmt: skip
     for path, value in named.items():
         if value is not None:
             _assign(flags, path.split("."), value)

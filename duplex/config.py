@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, IPvAnyNetwork, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 Ms = Annotated[int, Field(ge=0, le=3_600_000)]
@@ -62,6 +62,42 @@ class ServerSettings(_Section):
     """Name of the request header, set by a proxy that is trusted, that says whose session it is; unset: all are one's."""
     cors_origins: tuple[str, ...] = ()
     """Browser origins, besides the server's own page, that may call the HTTP routes; `*` for any."""
+    api_keys: dict[str, SecretStr] = Field(default_factory=dict)
+    """API keys by name, 16 characters or more each; with one, every request needs one. The name is the session's tenant."""
+    api_keys_file: Path | None = None
+    """File with a line `name=key` for each further API key."""
+    insecure: bool = False
+    """Start without API keys on an address that others can reach: everybody may use the server."""
+    client_secrets_max: int = Field(1000, ge=1, le=100_000)
+    """Live short-lived secrets of one API key; more answer 429."""
+    client_secret_session_bytes_max: int = Field(64 * 1024, ge=1024)
+    """Largest body of a request for a short-lived secret in bytes; a larger one answers 413."""
+    tls: bool = False
+    """Serve HTTPS: with the certificate below, else with one that the server makes and signs itself."""
+    tls_certificate: Path | None = None
+    """Certificate chain in PEM; needs `tls_key`, and turns TLS on."""
+    tls_key: Path | None = None
+    """The certificate's private key in PEM, without a passphrase."""
+    tls_dir: Path | None = None
+    """Folder of the self-signed certificate and its key; unset takes `duplex` in the user's cache folder."""
+    requests_per_min: int = Field(600, ge=1)
+    """Requests of one address (IPv6: one /64) in a minute; more answer 429. Loopback addresses are not counted."""
+    sessions_per_min: int = Field(60, ge=1)
+    """Sessions opened in a minute by one address, counted as above, and with one short-lived secret; more answer 429."""
+    key_requests_per_min: int = Field(6000, ge=1)
+    """Requests with one API key, and the secrets made with it, in a minute; more answer 429."""
+    key_sessions_per_min: int = Field(600, ge=1)
+    """Sessions opened in a minute with one API key and the secrets made with it; more answer 429."""
+    callers_max: int = Field(10_000, ge=100)
+    """Addresses, and secrets, that are counted at once; past it those that asked longest ago begin anew."""
+    trusted_proxies: tuple[IPvAnyNetwork, ...] = ()
+    """Addresses or networks of proxies whose X-Forwarded-For is believed; without any it is ignored."""
+
+    @model_validator(mode="after")
+    def _certificate_and_key(self) -> ServerSettings:
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise ValueError("tls_certificate and tls_key need each other")
+        return self
 
 
 class MediaSettings(_Section):

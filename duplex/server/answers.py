@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from aiohttp import web
 
 
@@ -14,10 +16,17 @@ class ApiError(Exception):
         message: what is wrong and what to do.
         param: field that is wrong.
         retry_after_s: sent as `Retry-After`.
+        headers: further headers.
     """
 
     def __init__(
-        self, status: int, code: str, message: str, param: str | None = None, retry_after_s: int | None = None
+        self,
+        status: int,
+        code: str,
+        message: str,
+        param: str | None = None,
+        retry_after_s: int | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
@@ -25,12 +34,15 @@ class ApiError(Exception):
         self.message = message
         self.param = param
         self.retry_after_s = retry_after_s
+        self.headers = dict(headers or {})
 
     def response(self) -> web.Response:
         """Return the answer."""
         kind = "server_error" if self.status >= 500 else "invalid_request_error"
         error = {"type": kind, "code": self.code, "message": self.message, "param": self.param}
-        headers = {} if self.retry_after_s is None else {"Retry-After": str(self.retry_after_s)}
+        headers = dict(self.headers)
+        if self.retry_after_s is not None:
+            headers["Retry-After"] = str(self.retry_after_s)
         return web.json_response({"error": error}, status=self.status, headers=headers)
 
 

@@ -4,7 +4,7 @@ POST /v1/realtime/calls                        WebRTC offer → 201, answer, Loc
 POST /v1/realtime/calls/{id}/hangup            end a call                                    calls
 POST /v1/realtime/calls/{id}/accept|…          400: SIP only                                 calls
 GET  /v1/realtime                              WebSocket session                             websocket
-POST /v1/realtime/client_secrets               501: no keys are issued                       here
+POST /v1/realtime/client_secrets               short-lived secrets for browsers              issue
 GET  /v1/duplex/info                           model, version                                health
 GET  /v1/duplex/live                           snapshots of the server                       dashboard
 GET  /v1/duplex/sessions, …/{id}/trace         sessions, and what happened in one            dashboard
@@ -17,16 +17,20 @@ from __future__ import annotations
 from aiohttp import web
 
 from duplex.config import ServerSettings
-from duplex.server.answers import ApiError
+from duplex.server.access import Access
 from duplex.server.calls import Calls
+from duplex.server.client_secrets import ClientSecrets
 from duplex.server.dashboard import Dashboard
 from duplex.server.health import Health
 from duplex.server.host_contract import SessionHost
+from duplex.server.issue import IssueSecrets
+from duplex.server.keys import load_keys
 from duplex.server.middleware import make_middleware
 from duplex.server.page import add_page, page_dir
 from duplex.server.websocket import WebSocketRoute
 from duplex.telemetry import Observer
 from duplex.telemetry.hub import Telemetry
+from duplex.telemetry.setup import ProcessClock
 
 
 def create_app(
@@ -37,18 +41,21 @@ def create_app(
     Args:
         observer: the measures that are shown.
         telemetry: what has looked at the host; without it there is nothing to show live, and no traces.
+    Raises:
+        ConfigError: the API keys are no good, or others can reach the server and there are none.
     """
-    app = web.Application(middlewares=[make_middleware(settings.cors_origins)])
-    Calls(host, settings).add_to(app)
-    WebSocketRoute(host, settings).add_to(app)
+    clock = ProcessClock()
+    keys = load_keys(settings)
+    secrets = ClientSecrets(per_key_max=settings.client_secrets_max)
+    access = Access(settings, keys, secrets, clock)
+    hsts = settings.tls_certificate is not None
+    app = web.Application(middlewares=[make_middleware(settings.cors_origins, access, hsts=hsts)])
+    Calls(host, settings, access).add_to(app)
+    WebSocketRoute(host, settings, access).add_to(app)
+    IssueSecrets(secrets, settings, clock, issues=bool(keys)).add_to(app)
     if telemetry is not None:
         Dashboard(host, telemetry, settings).add_to(app)
         observer.before_showing(lambda: telemetry.measure_stages(host))
-    Health(host, observer).add_to(app)
-    app.router.add_post("/v1/realtime/client_secrets", _client_secrets)
+    Health(host, observer, access).add_to(app)
     add_page(app, page_dir(settings.page_dir))
     return app
-
-
-async def _client_secrets(request: web.Request) -> web.Response:
-    raise ApiError(501, "unsupported", "This server takes every key, so it issues none: connect without.")

@@ -7,24 +7,23 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import Any, Protocol
+from typing import Any
 
-from aiohttp import BodyPartReader, StreamReader, web
+from aiohttp import BodyPartReader, web
 
 from duplex.config import ServerSettings
 from duplex.media.sdp import OfferError
 from duplex.protocol import RemoteProtocolError, ServerBusy, SessionRejected
 from duplex.protocol.strict_json import read_object
+from duplex.server.access import Access
 from duplex.server.answers import ApiError
+from duplex.server.body import bounded, read_body, text_of
+from duplex.server.client_secrets import merge
 from duplex.server.host_contract import SessionHost
 from duplex.server.tenant import tenant_of
 
 _CALL_ID = re.compile(r"rtc_[0-9A-Za-z_-]{1,64}")
 _PARTS_MAX = 8
-
-
-class _Chunks(Protocol):
-    async def __call__(self, size: int, /) -> bytes: ...
 
 
 def check_room(host: SessionHost) -> None:
@@ -54,11 +53,13 @@ class Calls:
     Args:
         host: opens and ends calls.
         settings: limits.
+        access: counts who opens them.
     """
 
-    def __init__(self, host: SessionHost, settings: ServerSettings) -> None:
+    def __init__(self, host: SessionHost, settings: ServerSettings, access: Access) -> None:
         self._host = host
         self._settings = settings
+        self._access = access
 
     def add_to(self, app: web.Application) -> None:
         """Register the routes."""
@@ -67,12 +68,15 @@ class Calls:
         app.router.add_post("/v1/realtime/calls/{call_id}/{verb:accept|refer|reject}", self._sip_only)
 
     async def _create(self, request: web.Request) -> web.Response:
+        caller = self._access.begin_session(request)
         check_room(self._host)
         try:
             async with asyncio.timeout(self._settings.request_timeout_s):
                 offer, session = await self._read(request)
         except TimeoutError:
             raise ApiError(408, "request_timeout", "The offer did not arrive in time.") from None
+        if caller.session is not None:
+            session = merge(caller.session, session)
         try:
             call_id, answer = await self._host.open_call(offer, session, tenant_of(request, self._settings))
         except OfferError as error:
@@ -96,7 +100,7 @@ class Calls:
 
     async def _read(self, request: web.Request) -> tuple[str, dict[str, Any] | None]:
         if request.content_type == "application/sdp":
-            return _text(await _bounded(_chunks_of(request.content), self._settings.sdp_bytes_max, "sdp"), "sdp"), None
+            return text_of(await read_body(request, self._settings.sdp_bytes_max, "sdp"), "sdp"), None
         if request.content_type != "multipart/form-data":
             raise ApiError(
                 415, "unsupported_media_type", "Send application/sdp, or multipart/form-data with sdp and session."
@@ -108,7 +112,7 @@ class Calls:
         if "sdp" not in parts:
             raise ApiError(400, "missing_required_parameter", "The form has no part 'sdp'.", "sdp")
         session = parts.get("session")
-        return _text(parts["sdp"], "sdp"), None if session is None else _session(_text(session, "session"))
+        return text_of(parts["sdp"], "sdp"), None if session is None else _session(text_of(session, "session"))
 
     async def _read_form(self, request: web.Request) -> dict[str, bytes]:
         limits = {"sdp": self._settings.sdp_bytes_max, "session": self._settings.session_bytes_max}
@@ -120,32 +124,8 @@ class Calls:
                 return parts
             if not isinstance(part, BodyPartReader) or part.name not in limits or part.name in parts:
                 raise ApiError(400, "invalid_form", "The form has one part 'sdp' and at most one 'session'.")
-            parts[part.name] = await _bounded(part.read_chunk, limits[part.name], part.name)
+            parts[part.name] = await bounded(part.read_chunk, limits[part.name], part.name)
         raise ApiError(400, "invalid_form", "The form has too many parts.")
-
-
-def _chunks_of(body: StreamReader) -> _Chunks:
-    async def read(size: int, /) -> bytes:
-        return await body.read(size)
-
-    return read
-
-
-async def _bounded(read: _Chunks, limit: int, name: str) -> bytes:
-    """Read to the end; more than `limit` bytes are never held."""
-    held = bytearray()
-    while chunk := await read(64 * 1024):
-        held += chunk
-        if len(held) > limit:
-            raise ApiError(413, "too_large", f"'{name}' is larger than {limit} bytes.", name)
-    return bytes(held)
-
-
-def _text(raw: bytes, name: str) -> str:
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        raise ApiError(400, "invalid_utf8", f"'{name}' is not UTF-8.", name) from None
 
 
 def _session(text: str) -> dict[str, Any]:

@@ -12,7 +12,6 @@ reads slowly gets fewer of them, and one that reads nothing is dropped.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import re
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -22,6 +21,7 @@ from aiohttp import web
 from duplex.config import ServerSettings
 from duplex.server.answers import ApiError
 from duplex.server.host_contract import SessionHost
+from duplex.server.keys import is_loopback
 from duplex.server.middleware import SECURITY_HEADERS
 from duplex.telemetry.hub import Telemetry
 from duplex.telemetry.layout import lay_out
@@ -179,7 +179,7 @@ class Dashboard:
         """Return whether the caller is on this machine, and no page that was led here by its name server, and no proxy."""
         asked = urlsplit(f"//{request.host}").hostname or ""
         names = (self._server.host, request.remote or "", asked)
-        return all(map(_is_loopback, names)) and not any(name in request.headers for name in _PROXIED)
+        return all(map(is_loopback, names)) and not any(name in request.headers for name in _PROXIED)
 
 
 def _render(timeline: Timeline, now: MonoNs) -> bytes:
@@ -187,12 +187,3 @@ def _render(timeline: Timeline, now: MonoNs) -> bytes:
     from duplex.telemetry.perfetto import to_perfetto  # noqa: PLC0415 - 12 MB that most servers never need
 
     return to_perfetto(lay_out(timeline, now), timeline.about)
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from aiohttp import web
 
 import duplex
+from duplex.server.access import Access
 from duplex.server.host_contract import SessionHost
 from duplex.telemetry import Observer
 
@@ -15,9 +16,11 @@ class Health:
     Args:
         host: says whether it is ready.
         observer: holds the measures.
+        access: says who may know why it is not ready.
     """
 
-    def __init__(self, host: SessionHost, observer: Observer) -> None:
+    def __init__(self, host: SessionHost, observer: Observer, access: Access) -> None:
+        self._access = access
         self._host = host
         self._observer = observer
 
@@ -36,7 +39,10 @@ class Health:
             return web.json_response({"status": "ready"})
         reasons = self._host.not_ready_reasons
         status = "draining" if "draining" in reasons else "not_ready"
-        return web.json_response({"status": status, "reasons": reasons, "sessions": self._host.sessions}, status=503)
+        shown: dict[str, object] = {"status": status}
+        if self._access.shows_details(request):
+            shown |= {"reasons": reasons, "sessions": self._host.sessions}
+        return web.json_response(shown, status=503)
 
     async def _metrics(self, request: web.Request) -> web.Response:
         return web.Response(body=self._observer.render(), headers={"Content-Type": self._observer.content_type})

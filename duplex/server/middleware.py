@@ -1,4 +1,4 @@
-"""What every request passes: origin rules, security headers, errors as JSON, one log line.
+"""What every request passes: origin rules, keys and limits, security headers, errors as JSON, one log line.
 
 A browser tells where a page comes from. A page of another origin than the server's may use the API only where
 `server.cors_origins` says so; this holds for WebSockets too, which browsers open across origins without asking. Clients
@@ -16,6 +16,7 @@ import structlog
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
+from duplex.server.access import Access
 from duplex.server.answers import ApiError, from_http_exception
 from duplex.telemetry import log_failure
 
@@ -32,6 +33,7 @@ SECURITY_HEADERS: Final = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Permissions-Policy": "microphone=(self), camera=(self), geolocation=()",
 }
+_HSTS: Final = {"Strict-Transport-Security": "max-age=31536000"}
 _CORS = {
     "Access-Control-Allow-Methods": "GET, POST, OPTIONS",
     "Access-Control-Allow-Headers": "Authorization, Content-Type, X-OpenAI-Agents-SDK",
@@ -43,17 +45,24 @@ _QUIET = frozenset({"/healthz", "/readyz", "/metrics"})
 _API = "/v1/"
 
 
-def make_middleware(cors_origins: tuple[str, ...]) -> Middleware:
-    """Return the app's one middleware."""
+def make_middleware(cors_origins: tuple[str, ...], access: Access, *, hsts: bool) -> Middleware:
+    """Return the app's one middleware.
+
+    Args:
+        cors_origins: pages of other origins that may use the API; `*`: of all.
+        access: asked before any handler.
+        hsts: tell browsers to come by TLS only; never with a self-signed certificate, for which they then take no exception.
+    """
+    headers = {**SECURITY_HEADERS, **(_HSTS if hsts else {})}
 
     @web.middleware
     async def around(request: web.Request, handler: Next) -> web.StreamResponse:
         loop = asyncio.get_running_loop()
         began = loop.time()
         allowed = _allowed_origin(request, cors_origins)
-        response = await _answer(request, handler, allowed)
+        response = await _answer(request, handler, allowed, access)
         if not response.prepared:
-            response.headers.update(SECURITY_HEADERS)
+            response.headers.update(headers)
             if allowed:
                 response.headers.update({**_CORS, "Access-Control-Allow-Origin": allowed, "Vary": "Origin"})
         _log(request, response.status, loop.time() - began)
@@ -62,12 +71,13 @@ def make_middleware(cors_origins: tuple[str, ...]) -> Middleware:
     return around
 
 
-async def _answer(request: web.Request, handler: Next, allowed: str | None) -> web.StreamResponse:
+async def _answer(request: web.Request, handler: Next, allowed: str | None, access: Access) -> web.StreamResponse:
     try:
         if allowed is None and request.path.startswith(_API):
             raise ApiError(403, "origin_not_allowed", "Pages of this origin may not use the API: server.cors_origins.")
         if request.method == "OPTIONS" and allowed:
             return web.Response(status=204)
+        access.enter(request)
         return await handler(request)
     except ApiError as error:
         return error.response()
@@ -81,11 +91,18 @@ async def _answer(request: web.Request, handler: Next, allowed: str | None) -> w
 def _allowed_origin(request: web.Request, cors_origins: tuple[str, ...]) -> str | None:
     """Return the origin to allow, "" where no rule is needed (no browser, or our own page), None to refuse."""
     origin = request.headers.get("Origin")
-    if origin is None or urlsplit(origin).netloc == request.host:
+    if origin is None or _host_of(origin) == request.host:
         return ""
     if "*" in cors_origins:
         return "*"
     return origin if origin in cors_origins else None
+
+
+def _host_of(origin: str) -> str | None:
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:  # no browser sends it: brackets around what is no address
+        return None
 
 
 def _route(request: web.Request) -> str:

@@ -17,6 +17,7 @@ from aiohttp import web
 from duplex.config import ServerSettings
 from duplex.server.app import create_app
 from duplex.server.host_contract import SessionHost
+from duplex.server.tls import Tls
 from duplex.stages.contract import Progress
 from duplex.telemetry import Observer, log_failure, sample_loop_lag
 from duplex.telemetry.hub import Telemetry
@@ -33,6 +34,7 @@ async def serve(
     progress: Progress,
     ready: Callable[[str], None],
     telemetry: Telemetry | None = None,
+    tls: Tls | None = None,
 ) -> None:
     """Serve until SIGINT or SIGTERM; a second signal ends at once.
 
@@ -43,7 +45,9 @@ async def serve(
         progress: told what is being loaded.
         ready: told the URL once sessions are served.
         telemetry: has looked at the host; None: nothing is shown live.
+        tls: the certificate; None: plain HTTP.
     Raises:
+        ConfigError: the API keys are no good, or others can reach the server and there are none.
         OSError: the address cannot be bound.
         PackError: the model cannot be loaded.
     Cancel: as a signal: first sessions may end by themselves, a second time they are ended.
@@ -55,7 +59,7 @@ async def serve(
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, task.cancel)
     host = make_host()
-    async with listening(host, settings, observer, telemetry) as url:
+    async with listening(host, settings, observer, telemetry, tls) as url:
         await host.start(progress)
         ready(url)
         try:
@@ -76,7 +80,11 @@ async def _drain(host: SessionHost, timeout_s: float) -> None:
 
 @asynccontextmanager
 async def listening(
-    host: SessionHost, settings: ServerSettings, observer: Observer, telemetry: Telemetry | None = None
+    host: SessionHost,
+    settings: ServerSettings,
+    observer: Observer,
+    telemetry: Telemetry | None = None,
+    tls: Tls | None = None,
 ) -> AsyncIterator[str]:
     """Accept connections; yields the URL."""
     runner = web.AppRunner(
@@ -84,16 +92,18 @@ async def listening(
     )
     await runner.setup()
     try:
-        await web.TCPSite(runner, settings.host, settings.port).start()
-        yield _url(settings.host, runner.addresses[0][1])
+        await web.TCPSite(
+            runner, settings.host, settings.port, ssl_context=None if tls is None else tls.context
+        ).start()
+        yield _url("http" if tls is None else "https", settings.host, runner.addresses[0][1])
     finally:
         await host.close()
         await runner.cleanup()
 
 
-def _url(host: str, port: int) -> str:
+def _url(scheme: str, host: str, port: int) -> str:
     shown = _ANY_ADDRESS.get(host, host)
-    return f"http://[{shown}]:{port}" if ":" in shown else f"http://{shown}:{port}"
+    return f"{scheme}://[{shown}]:{port}" if ":" in shown else f"{scheme}://{shown}:{port}"
 
 
 def _log_lost_exception(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

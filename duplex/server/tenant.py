@@ -5,20 +5,24 @@ from __future__ import annotations
 from aiohttp import web
 
 from duplex.config import ServerSettings
+from duplex.server.access import caller_of
 from duplex.server.answers import ApiError
 
 _LENGTH_MAX = 64
 
 
 def tenant_of(request: web.Request, settings: ServerSettings) -> str:
-    """Return the tenant that a trusted proxy names in the configured header; without such a header all are one's.
+    """Return the tenant that a trusted proxy names in the configured header, else the API key's name.
+
+    Without a header and without keys all sessions are one's.
 
     Raises:
         ApiError: the header is there, and empty or too long.
     """
+    own = caller_of(request).key_name or "default"
     if settings.tenant_header is None:
-        return "default"
-    tenant = request.headers.get(settings.tenant_header, "default")
+        return own
+    tenant = request.headers.get(settings.tenant_header, own)
     if not 0 < len(tenant) <= _LENGTH_MAX:
         raise ApiError(400, "invalid_tenant", f"The header has 1 to {_LENGTH_MAX} characters.", settings.tenant_header)
     return tenant

@@ -10,6 +10,7 @@ from aiohttp import WSMsgType, web
 
 from duplex.config import ServerSettings
 from duplex.protocol import ServerBusy, SessionRejected
+from duplex.server.access import Access, Caller
 from duplex.server.answers import ApiError
 from duplex.server.calls import busy
 from duplex.server.host_contract import EventSink, SessionHost
@@ -31,11 +32,13 @@ class WebSocketRoute:
     Args:
         host: opens the sessions.
         settings: limits and times.
+        access: counts who opens them.
     """
 
-    def __init__(self, host: SessionHost, settings: ServerSettings) -> None:
+    def __init__(self, host: SessionHost, settings: ServerSettings, access: Access) -> None:
         self._host = host
         self._settings = settings
+        self._access = access
 
     def add_to(self, app: web.Application) -> None:
         """Register the route."""
@@ -57,10 +60,11 @@ class WebSocketRoute:
             )
         if "call_id" in request.query:
             raise ApiError(400, "unsupported", "A side channel onto a call is not supported.", "call_id")
+        caller = self._access.begin_session(request)
         transport = WebSocketTransport(
             outbox_bytes_max=self._settings.outbox_bytes_max, close_timeout_s=self._settings.close_timeout_s
         )
-        session = self._open(transport, tenant_of(request, self._settings))
+        session = self._open(transport, caller, tenant_of(request, self._settings))
         reason = "error"
         try:
             await socket.prepare(request)
@@ -71,9 +75,9 @@ class WebSocketRoute:
             structlog.get_logger().info("websocket_closed", reason=reason, code=socket.close_code)
         return socket
 
-    def _open(self, transport: WebSocketTransport, tenant: str) -> EventSink:
+    def _open(self, transport: WebSocketTransport, caller: Caller, tenant: str) -> EventSink:
         try:
-            return self._host.open_websocket(transport, None, tenant)
+            return self._host.open_websocket(transport, caller.session, tenant)
         except ServerBusy as error:
             raise busy(self._host, error) from None
         except SessionRejected as error:

@@ -244,6 +244,13 @@ async def test_pages_of_other_origins_are_refused_unless_listed() -> None:
         assert listed.headers["Vary"] == "Origin"
 
 
+@pytest.mark.parametrize("origin", ["http://[", "null", ""])
+async def test_an_origin_that_is_none_is_refused(origin: str) -> None:
+    async with served(FakeHost()) as client, client.post(CALLS, data=OFFER, headers=cors(origin)) as response:
+        assert (response.status, (await error_of(response))["code"]) == (403, "origin_not_allowed")
+        assert response.headers["Server"] == "duplex"
+
+
 async def test_a_preflight_allows_what_stock_browser_clients_send() -> None:
     async with served(FakeHost(), cors_origins=("*",)) as client:
         response = await client.options(CALLS, headers={"Origin": "https://any.example"})

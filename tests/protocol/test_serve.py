@@ -7,17 +7,22 @@ import json
 import os
 import signal
 import socket
+import ssl
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import aiohttp
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
 from fake_host import FakeHost, until
 
 from duplex.config import ServerSettings
-from duplex.server.serve import serve
+from duplex.server.serve import listening, serve
+from duplex.server.tls import make_certificate, open_tls
 from duplex.stages.contract import PackError, Progress
 from duplex.talk import end_of_energy, first_audible, read_recording
 from duplex.telemetry import Observer
@@ -146,3 +151,59 @@ async def test_talk_says_why_it_cannot() -> None:
         _, complaints = await talk.communicate()
     assert talk.returncode == 1
     assert "cannot reach http://127.0.0.1:9" in complaints.decode()
+
+
+async def test_serve_makes_a_certificate_and_says_which(tmp_path: Path) -> None:
+    arguments = ("serve", "--port", "0", "--model", "sim", "--tls", "--set", f"server.tls_dir={tmp_path}")
+    async with asyncio.timeout(CEILING_S), command(*arguments) as server:
+        assert server.stdout is not None
+        ready, url = (await server.stdout.readline()).decode().split()
+        assert (ready, url.partition(":")[0]) == ("ready", "https")
+        trusted = ssl.create_default_context(cafile=tmp_path / "self-signed.pem")
+        async with aiohttp.ClientSession(url) as client, client.get("/healthz", ssl=trusted) as response:
+            assert response.status == 200
+            assert "Strict-Transport-Security" not in response.headers
+        server.terminate()
+        _, log = await server.communicate()
+    shown = x509.load_pem_x509_certificate((tmp_path / "self-signed.pem").read_bytes()).fingerprint(hashes.SHA256())
+    assert f"certificate SHA-256 {shown.hex(':').upper()}" in log.decode()
+
+
+async def test_an_own_certificate_is_for_good(tmp_path: Path) -> None:
+    own = tmp_path / "own.pem"
+    now = datetime.now(UTC)
+    own.write_bytes(make_certificate(["127.0.0.1"], now))
+    settings = ServerSettings(port=0, tls_certificate=own, tls_key=own)
+    trusted = ssl.create_default_context(cafile=own)
+    async with asyncio.timeout(CEILING_S):
+        async with (
+            listening(FakeHost(), settings, Observer(), tls=open_tls(settings, {}, now)) as url,
+            aiohttp.ClientSession(url) as client,
+        ):
+            async with client.get("/healthz", ssl=trusted) as response:
+                assert response.headers["Strict-Transport-Security"] == "max-age=31536000"
+            page = {"Origin": url}
+            async with client.ws_connect("/v1/realtime", headers=page, ssl=trusted) as ws:
+                assert (await ws.receive_json())["type"] == "session.created"
+
+
+async def test_serve_says_that_keys_travel_in_the_clear(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text("app=key-SECRET123-SECRET123\n")
+    arguments = ("serve", "--host", "0.0.0.0", "--port", "0", "--model", "sim", "--set", f"server.api_keys_file={keys}")
+    async with asyncio.timeout(CEILING_S), command(*arguments) as server:
+        assert server.stdout is not None
+        url = (await server.stdout.readline()).decode().split()[1]
+        async with aiohttp.ClientSession(url) as client, client.get("/v1/duplex/info") as response:
+            assert response.status == 401
+        server.terminate()
+        _, log = await server.communicate()
+    assert "keys travel in the clear" in log.decode()
+    assert "SECRET123" not in log.decode()
+
+
+async def test_serve_refuses_to_be_reached_by_others_without_a_key() -> None:
+    async with asyncio.timeout(CEILING_S), command("serve", "--host", "0.0.0.0", "--model", "sim") as server:
+        printed, complaints = await server.communicate()
+    assert (server.returncode, printed) == (2, b"")
+    assert "server.host 0.0.0.0 is reachable by others, and no API key is set" in complaints.decode()

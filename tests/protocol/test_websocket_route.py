@@ -115,6 +115,12 @@ async def test_a_huge_event_closes_with_1009() -> None:
         assert host.websockets[0].received == []
 
 
+async def test_nothing_is_ever_inflated() -> None:
+    """A compressed bomb needs the extension, which is never agreed on (C73)."""
+    async with served(FakeHost()) as client, client.ws_connect(PATH, compress=15) as ws:
+        assert "Sec-WebSocket-Extensions" not in ws._response.headers
+
+
 async def test_a_session_that_fails_ends_alone() -> None:
     host = FakeHost()
 

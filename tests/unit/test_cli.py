@@ -16,6 +16,9 @@ pytestmark = pytest.mark.unit
     ("arguments", "says"),
     [
         (["serve", "--port", "70000"], "server.port"),
+        (["serve", "--host", "0.0.0.0"], "no API key is set"),
+        (["serve", "--set", "server.tls_key=k.pem"], "need each other"),
+        (["serve", "--set", 'server.trusted_proxies=["proxy"]'], "server.trusted_proxies"),
         (["serve", "--model", "none"], "no model pack 'none'; installed: "),
         (["serve", "--config", "none.toml"], "not found"),
         (["serve", "--set", "barge_in.on_onset=shout"], "barge_in.on_onset"),
@@ -45,7 +48,7 @@ def test_unknown_arguments_end_with_status_2(arguments: list[str], capsys: pytes
     ("arguments", "says"),
     [
         (["--help"], ["serve", "talk"]),
-        (["serve", "--help"], ["--host", "--port", "--model", "--config", "--set", "docs/configuration.md"]),
+        (["serve", "--help"], ["--host", "--port", "--tls", "--model", "--config", "--set", "docs/configuration.md"]),
         (["talk", "--help"], ["--url", "--out", "--json", "latency"]),
         (["trace", "--help"], ["SESSION", "--url", "--out", "perfetto"]),
     ],

@@ -1,5 +1,6 @@
 /** The page: wires the conversation to its view. All state is the conversation's; the view is drawn from it. */
 import { Conversation, isLive, type Problem, SoundMeter, WebRtcTransport } from "../sdk/index.ts";
+import { Access } from "./access.ts";
 import { Captions } from "./captions.ts";
 import { DebugRecord } from "./debug.ts";
 import { byId, make, setText } from "./dom.ts";
@@ -30,7 +31,10 @@ const meter = new SoundMeter((side, report) => {
 });
 
 const conversation = new Conversation({
-  transport: () => new WebRtcTransport({ callsUrl: "/v1/realtime/calls" }),
+  transport: () => {
+    const token = access.token();
+    return new WebRtcTransport({ callsUrl: "/v1/realtime/calls", ...(token === null ? {} : { token }) });
+  },
   session: () => ({ type: "realtime", output_modalities: ["audio"] }),
   onRemote: (stream) => {
     voice.srcObject = stream;
@@ -47,6 +51,10 @@ const captions = new Captions(byId("captions", HTMLOListElement), byId("scroller
   hideSplit: () => split.hide(),
 });
 const split = new SplitPopover(byId("split", HTMLDivElement));
+const access = new Access("/v1/realtime/client_secrets", () => {
+  conversation.dismissProblem();
+  void showInfo();
+});
 const notice = new Notice((action, problem) => void solve(action, problem));
 
 let info: ServerInfo | null = null;
@@ -103,6 +111,9 @@ async function solve(action: ProblemAction, problem: Problem): Promise<void> {
       conversation.dismissProblem();
       playVoice();
       return;
+    case "key":
+      access.ask();
+      return;
     case "dismiss":
       conversation.dismissProblem();
   }
@@ -136,8 +147,8 @@ textBox.addEventListener("input", () => render());
 addEventListener("pagehide", () => conversation.end());
 addEventListener("keydown", (event) => {
   // The first Escape closes what is open.
-  if (event.key === "Escape" && !split.isOpen) conversation.interrupt();
-  const elsewhere = event.target instanceof Element && event.target.closest("button, input, a, [popover]") !== null;
+  if (event.key === "Escape" && !split.isOpen && !access.isOpen) conversation.interrupt();
+  const elsewhere = event.target instanceof Element && event.target.closest("button, input, a, dialog, [popover]") !== null;
   if ((event.key === " " || event.key === "Enter") && !event.repeat && !elsewhere) {
     event.preventDefault();
     toggleTalk();
@@ -197,6 +208,16 @@ const MUTE_LABELS = {
   off: "Turn on the microphone",
 } as const;
 
+async function showInfo(): Promise<void> {
+  const answer = await fetchInfo("/v1/duplex/info", access.token());
+  if (answer === "access") {
+    access.ask();
+  } else if (answer !== null) {
+    info = answer;
+    renderInfo(answer);
+  }
+}
+
 function renderInfo(server: ServerInfo): void {
   setText(byId("model-name", HTMLSpanElement), server.model);
   byId("test-double", HTMLSpanElement).hidden = !server.testDouble;
@@ -211,5 +232,4 @@ new Orb(byId("orb", HTMLCanvasElement), {
 debug?.expose(conversation);
 conversation.subscribe(render);
 render();
-info = await fetchInfo("/v1/duplex/info");
-if (info !== null) renderInfo(info);
+await showInfo();

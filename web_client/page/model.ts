@@ -8,10 +8,14 @@ export interface ServerInfo {
   readonly sessionsMax: number | null;
 }
 
-/** Read it; null where the server is away or has no such page. The page works without it. */
-export async function fetchInfo(url: string): Promise<ServerInfo | null> {
+/**
+ * Read it; null where the server is away or has no such page, "access" where it wants another token. The page works
+ * without it.
+ */
+export async function fetchInfo(url: string, token: string | null): Promise<ServerInfo | "access" | null> {
   try {
-    const response = await fetch(url);
+    const response = await fetch(url, token === null ? {} : { headers: { Authorization: `Bearer ${token}` } });
+    if (response.status === 401) return "access";
     return response.ok ? readInfo(await response.json()) : null;
   } catch (error) {
     if (error instanceof TypeError || error instanceof SyntaxError) return null;

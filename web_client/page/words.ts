@@ -39,7 +39,7 @@ function listeningWords(state: ViewState): StateWords {
   }
 }
 
-export type ProblemAction = "retry" | "text" | "play" | "dismiss";
+export type ProblemAction = "retry" | "text" | "play" | "dismiss" | "key";
 
 export interface ProblemWords {
   readonly title: string;
@@ -73,6 +73,8 @@ export function problemWords(problem: Problem, sessionsMax: number | null, now: 
         text: "Check that it is running and that you are online, then try again.",
         actions: ["retry"],
       };
+    case "access":
+      return { title: "This server asks for a key", text: "Enter it to begin.", actions: ["key"] };
     case "refused":
       return {
         title: "The server refused the call",
@@ -114,6 +116,22 @@ export function actionLabel(action: ProblemAction, problem: Problem): string {
       return "Play sound";
     case "dismiss":
       return "Dismiss";
+    case "key":
+      return "Enter the key";
+  }
+}
+
+/** @param problem what came of the last key; null: none was tried. */
+export function accessWords(problem: Problem | null): string {
+  switch (problem?.kind) {
+    case undefined:
+      return "It is sent to the server once and not kept here; what the server gives for it lasts two hours.";
+    case "access":
+      return "The server does not take this key. Check it and try again.";
+    case "unreachable":
+      return "The server does not answer. Check that it is running, then try again.";
+    default:
+      return "The server could not take the key just now. Try again in a moment.";
   }
 }
 

@@ -13,6 +13,7 @@ export {
   SPLIT_PARTS,
 } from "./protocol.ts";
 export { reduce } from "./reduce.ts";
+export { type ClientSecret, createClientSecret, readSecret, type SecretOptions } from "./secret.ts";
 export {
   type BreakCaption,
   type Caption,

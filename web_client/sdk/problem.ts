@@ -7,6 +7,8 @@ export type Problem =
   | { readonly kind: "starting"; readonly retryAt: number }
   /** No answer from the server at all. */
   | { readonly kind: "unreachable" }
+  /** The server asks for a key or a secret, and had none, or one that it does not take. */
+  | { readonly kind: "access" }
   /** The server answered, and refused. */
   | { readonly kind: "refused"; readonly status: number; readonly message: string }
   /** The media or the event channel did not come up in time. */

@@ -18,7 +18,7 @@ const RETRY_AFTER_S = 10;
 export interface WebRtcOptions {
   /** Where offers go. */
   readonly callsUrl: string;
-  /** Bearer token; none where the server asks for none. */
+  /** Bearer token: a client secret in a browser, never an API key; none where the server asks for none. */
   readonly token?: string;
   readonly iceServers?: readonly RTCIceServer[];
 }
@@ -174,6 +174,7 @@ async function refusal(response: Response): Promise<ConnectError> {
     const kind = code === "not_ready" ? "starting" : "full";
     return new ConnectError({ kind, retryAt: Date.now() + waitS * 1000 });
   }
+  if (response.status === 401) return new ConnectError({ kind: "access" });
   return new ConnectError({ kind: "refused", status: response.status, message: message || response.statusText });
 }
 

@@ -12,6 +12,7 @@ describe("problemWords", () => {
     { kind: "full", retryAt: NOW },
     { kind: "starting", retryAt: NOW },
     { kind: "unreachable" },
+    { kind: "access" },
     { kind: "refused", status: 400, message: "No audio section" },
     { kind: "timeout" },
     { kind: "lost" },

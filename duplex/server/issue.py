@@ -1,0 +1,98 @@
+"""POST /v1/realtime/client_secrets: a secret for a browser, good for a few minutes of opening sessions.
+
+Source: protocol.md, "HTTP"; the openai client's `realtime.client_secrets.create`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import Annotated, Any, Final, Literal
+
+from aiohttp import web
+from pydantic import BaseModel, Field, ValidationError
+
+from duplex.config import ServerSettings
+from duplex.protocol import RemoteProtocolError
+from duplex.protocol.strict_json import read_object
+from duplex.server.access import Clock, caller_of
+from duplex.server.answers import ApiError
+from duplex.server.body import read_body, text_of
+from duplex.server.client_secrets import PREFIX, ClientSecrets, Grant, TooManySecretsError
+
+_SECRET_BYTES: Final = 32
+_RETRY_AFTER_S: Final = 60
+
+
+class _ExpiresAfter(BaseModel):
+    anchor: Literal["created_at"] = "created_at"
+    seconds: Annotated[int, Field(ge=10, le=7200, strict=True)] = 600
+
+
+class _Session(BaseModel, extra="allow"):
+    type: Literal["realtime"] = "realtime"
+
+
+class _Asked(BaseModel):
+    """The body; fields that we do not know are ignored, as everywhere on the wire."""
+
+    expires_after: _ExpiresAfter = _ExpiresAfter()
+    session: _Session = _Session()
+
+
+class IssueSecrets:
+    """The route.
+
+    Args:
+        known: where the secrets are kept.
+        settings: limits.
+        issues: False: there are no keys, so there is nothing to make secrets from.
+    """
+
+    def __init__(self, known: ClientSecrets, settings: ServerSettings, clock: Clock, *, issues: bool) -> None:
+        self._known = known
+        self._settings = settings
+        self._clock = clock
+        self._issues = issues
+
+    def add_to(self, app: web.Application) -> None:
+        """Register the route."""
+        app.router.add_post("/v1/realtime/client_secrets", self._create)
+
+    async def _create(self, request: web.Request) -> web.Response:
+        key_name = caller_of(request).key_name
+        if not self._issues or key_name is None:
+            raise ApiError(501, "unsupported", "This server takes every key, so it issues none: connect without.")
+        asked = await self._read(request)
+        now_s = self._clock.unix_ns(self._clock.now()) / 1e9
+        secret = PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
+        grant = Grant(
+            key_name=key_name,
+            expires_at_s=int(now_s) + asked.expires_after.seconds,
+            session=asked.session.model_dump(),
+        )
+        try:
+            self._known.add(secret, grant, now_s)
+        except TooManySecretsError:
+            message = "This API key has as many live secrets as it may: server.client_secrets_max."
+            raise ApiError(429, "too_many_secrets", message, retry_after_s=_RETRY_AFTER_S) from None
+        session = {"object": "realtime.session", **grant.session}
+        answer = {"value": secret, "expires_at": grant.expires_at_s, "session": session}
+        return web.json_response(answer, headers={"Cache-Control": "no-store"})
+
+    async def _read(self, request: web.Request) -> _Asked:
+        try:
+            async with asyncio.timeout(self._settings.request_timeout_s):
+                raw = await read_body(request, self._settings.client_secret_session_bytes_max)
+        except TimeoutError:
+            raise ApiError(408, "request_timeout", "The body did not arrive in time.") from None
+        if not raw:
+            return _Asked()
+        try:
+            body: dict[str, Any] = read_object(text_of(raw, "body"))
+            return _Asked.model_validate(body)
+        except RemoteProtocolError as error:
+            raise ApiError(400, error.code, error.message.replace("The event", "The body"), None) from None
+        except ValidationError as error:
+            first = error.errors(include_input=False, include_url=False)[0]
+            raise ApiError(400, "invalid_value", f"{first['msg']}.", ".".join(map(str, first["loc"]))) from None

@@ -1,0 +1,92 @@
+/**
+ * The door of a server with API keys: asks for a key once and keeps what the server gives for it, never the key.
+ *
+ * The secret is kept in the tab's session storage, so that a reload does not ask again; it opens conversations only.
+ */
+import { type ClientSecret, ConnectError, createClientSecret, readSecret } from "../sdk/index.ts";
+import { byId, setText } from "./dom.ts";
+import { accessWords } from "./words.ts";
+
+const STORED_AS = "duplex.client_secret";
+const LIFE_S = 7200;
+/** A secret that ends sooner is not worth a try. */
+const LEFT_S_MIN = 5;
+
+export class Access {
+  readonly #dialog = byId("access", HTMLDialogElement);
+  readonly #box = byId("access-key", HTMLInputElement);
+  readonly #text = byId("access-text", HTMLParagraphElement);
+  readonly #submit = byId("access-submit", HTMLButtonElement);
+  readonly #url: string;
+  #secret: ClientSecret | null = readSecret(read() ?? "");
+
+  /** @param granted called with each new secret in place. */
+  constructor(url: string, granted: () => void) {
+    this.#url = url;
+    byId("access-form", HTMLFormElement).addEventListener("submit", (event) => {
+      event.preventDefault();
+      void this.#exchange().then((given) => (given ? granted() : undefined));
+    });
+    byId("access-cancel", HTMLButtonElement).addEventListener("click", () => this.#dialog.close());
+    this.#dialog.addEventListener("close", () => (this.#box.value = ""));
+  }
+
+  get isOpen(): boolean {
+    return this.#dialog.open;
+  }
+
+  /** The secret; null: there is none, or it has run out. */
+  token(): string | null {
+    return usable(this.#secret, Date.now() / 1000);
+  }
+
+  /** Ask for a key. */
+  ask(): void {
+    // Whoever asks has been refused with what there was.
+    this.#secret = null;
+    write(null);
+    setText(this.#text, accessWords(null));
+    if (!this.#dialog.open) this.#dialog.showModal();
+  }
+
+  async #exchange(): Promise<boolean> {
+    this.#submit.disabled = true;
+    try {
+      const secret = await createClientSecret({ url: this.#url, key: this.#box.value.trim(), seconds: LIFE_S });
+      this.#secret = secret;
+      write(JSON.stringify({ value: secret.value, expires_at: secret.expiresAt }));
+      this.#dialog.close();
+      return true;
+    } catch (error) {
+      if (!(error instanceof ConnectError)) throw error;
+      setText(this.#text, accessWords(error.problem));
+      this.#box.select();
+      return false;
+    } finally {
+      this.#submit.disabled = false;
+    }
+  }
+}
+
+/** @param nowS seconds since 1970. */
+export function usable(secret: ClientSecret | null, nowS: number): string | null {
+  return secret !== null && secret.expiresAt - nowS >= LEFT_S_MIN ? secret.value : null;
+}
+
+function read(): string | null {
+  try {
+    return sessionStorage.getItem(STORED_AS);
+  } catch (error) {
+    if (error instanceof DOMException) return null; // storage is forbidden: the secret lives in memory alone
+    throw error;
+  }
+}
+
+function write(text: string | null): void {
+  try {
+    if (text === null) sessionStorage.removeItem(STORED_AS);
+    else sessionStorage.setItem(STORED_AS, text);
+  } catch (error) {
+    if (!(error instanceof DOMException)) throw error; // as above
+  }
+}
