@@ -8,9 +8,10 @@ Licences, sources, languages and limits: docs/models.md.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from duplex.stages.contract import ModelPack, PackError, Role
+from duplex.stages.contract import ModelPack, PackError, Role, Stage
 
 try:
     from duplex_models.local.end_of_turn import EndOfTurn
@@ -43,23 +44,39 @@ def create(options: dict[str, Any], threads: int) -> ModelPack:
         PackError: an option is unknown, out of range, or asks for more threads than the budget.
     """
     parsed = parse(options, threads)
-    voice = Voice(parsed.cache_dir)
+    speech = speaking(parsed)
     return ModelPack(
         name="local",
-        stages=(
-            Vad(),
-            EndOfTurn(threads=parsed.onnx_threads),
-            Transcribe(threads=parsed.whisper_threads),
-            Think(parsed),
-            Talk(parsed, voice),
-            Vocode(parsed, voice),
-        ),
-        edges=((Role.TRANSCRIBE, Role.THINK), (Role.THINK, Role.TALK), (Role.TALK, Role.VOCODE)),
-        voices=("joe",),
+        stages=(*hearing(parsed), Think(parsed), *speech.stages),
+        edges=((Role.TRANSCRIBE, Role.THINK), (Role.THINK, Role.TALK), *speech.edges),
+        voices=speech.voices,
         sessions_max=parsed.sessions,
         speaking_rate_wpm=170,
         notice=NOTICE,
     )
 
 
-__all__ = ["LocalOptions", "create"]
+def hearing(options: LocalOptions) -> tuple[Stage, ...]:
+    """Return the stages from audio to text."""
+    return (Vad(), EndOfTurn(threads=options.onnx_threads), Transcribe(threads=options.whisper_threads))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speech:
+    """The stages from text to audio."""
+
+    stages: tuple[Stage, ...]
+    edges: tuple[tuple[Role, Role], ...]
+    """Behind the talker."""
+    voices: tuple[str, ...]
+
+
+def speaking(options: LocalOptions) -> Speech:
+    """Return the stages from text to audio."""
+    voice = Voice(options.cache_dir)
+    return Speech(
+        stages=(Talk(options, voice), Vocode(options, voice)), edges=((Role.TALK, Role.VOCODE),), voices=("joe",)
+    )
+
+
+__all__ = ["LocalOptions", "Speech", "create", "hearing", "parse", "speaking"]

@@ -46,8 +46,11 @@ class LocalOptions(BaseModel):
     """Where the split voice is kept; unset takes `duplex` in the user's cache folder."""
 
 
-def parse(options: dict[str, Any], threads: int) -> LocalOptions:
+def parse(options: dict[str, Any], threads: int, where: str = "model.options") -> LocalOptions:
     """Check options against the schema and the thread budget.
+
+    Args:
+        where: what the options are called in the configuration.
 
     Raises:
         PackError: an option is unknown, out of range, or asks for more threads than there are.
@@ -55,11 +58,9 @@ def parse(options: dict[str, Any], threads: int) -> LocalOptions:
     try:
         parsed = LocalOptions(**({"prompt_threads": min(2, threads)} | options))
     except ValidationError as error:
-        lines = [f"model.options.{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
+        lines = [f"{where}.{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
         raise PackError("bad options of the model pack local\n  " + "\n  ".join(lines)) from error
     for name in ("thinker_threads", "prompt_threads", "whisper_threads", "onnx_threads"):
         if getattr(parsed, name) > threads:
-            raise PackError(
-                f"model.options.{name}: {getattr(parsed, name)} is more than the budget of {threads} threads"
-            )
+            raise PackError(f"{where}.{name}: {getattr(parsed, name)} is more than the budget of {threads} threads")
     return parsed
