@@ -15,6 +15,7 @@ from duplex.stages.contract import ModelPack, PackError, Role, Stage
 
 try:
     from duplex_models.local.end_of_turn import EndOfTurn
+    from duplex_models.local.kokoro import KokoroTalk
     from duplex_models.local.options import LocalOptions, ThinkerName, parse
     from duplex_models.local.talk import Talk
     from duplex_models.local.think import Think
@@ -75,6 +76,8 @@ class Speech:
 
 def speaking(options: LocalOptions) -> Speech:
     """Return the stages from text to audio."""
+    if options.voice == "kokoro":
+        return Speech(stages=(KokoroTalk(options),), edges=(), voices=("kokoro",))
     voice = Voice(options.cache_dir)
     return Speech(
         stages=(Talk(options, voice), Vocode(options, voice)), edges=((Role.TALK, Role.VOCODE),), voices=("joe",)
