@@ -155,8 +155,8 @@ def _locate(part: weights.Part, assembly: Assembly) -> Path:
 def _intact(folder: Path, assembly: Assembly) -> bool:
     try:
         return all(weights.sha256_of(folder / file.name) == file.sha256 for file in assembly.files)
-    except FileNotFoundError:
-        return False
+    except OSError:
+        return False  # it is made again, and what is wrong with the folder told then
 
 
 def _join(file: PartedFile, parts: list[Path], target: Path, assembly: Assembly) -> None:
