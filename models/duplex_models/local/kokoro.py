@@ -75,7 +75,7 @@ class KokoroTalk:
         takes=Clause,
         gives=Audio,
         unit="clause",
-        cut_ms=2000,
+        cut_ms=5000,
         step_s=1.0,
     )
 
