@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -43,10 +44,11 @@ def assembly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Assembly:
     return Assembly(name="thing", extra="thing-extra", files=files)
 
 
-def test_parts_are_put_together_once(assembly: Assembly, tmp_path: Path) -> None:
+def test_parts_are_put_together_once_and_then_not_needed(assembly: Assembly, tmp_path: Path) -> None:
     lines: list[str] = []
     folder = assembled(assembly, tmp_path / "cache", lines.append)
     assert ((folder / "a").read_bytes(), (folder / "b").read_bytes()) == (b"first second", b"whole")
+    shutil.rmtree(tmp_path / "site")
     assert assembled(assembly, tmp_path / "cache", lines.append) == folder
     assert lines == ["thing: putting it together (once)"]
     assert [path.name for path in (tmp_path / "cache").iterdir()] == [folder.name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import socket
 import threading
@@ -304,7 +305,10 @@ FAILURES: list[tuple[Reply, str, str]] = [
 
 
 @pytest.mark.parametrize(("reply", "kind", "says"), FAILURES)
-def test_a_failure_loses_its_own_reply_and_says_why(serve: Serve, reply: Reply, kind: str, says: str) -> None:
+def test_a_failure_loses_its_own_reply_and_says_why(
+    serve: Serve, caplog: pytest.LogCaptureFixture, reply: Reply, kind: str, says: str
+) -> None:
+    caplog.set_level(logging.DEBUG)
     replies = (reply, reply, hello) if reply is nothing else (reply, hello)  # what never got an answer is asked again
     server, think = serve(*replies, silence_timeout_s=0.3)
     answer = ask(think)
@@ -316,6 +320,7 @@ def test_a_failure_loses_its_own_reply_and_says_why(serve: Serve, reply: Reply, 
     assert re.search(says, answer.error.reason), answer.error.reason
     assert ask(think, number=2).text == "Hello there."
     assert answer.after_end == 0
+    assert SECRET not in caplog.text
 
 
 def test_a_server_that_never_begins_is_given_up(serve: Serve) -> None:
