@@ -24,23 +24,24 @@ class OnnxModel:
     """One loaded graph on the CPU.
 
     Args:
-        path: the .onnx file.
+        graph: the .onnx file, or its bytes.
         threads: intra-op threads, ≥ 1.
     Raises:
         EngineError: the graph cannot be loaded.
     """
 
-    def __init__(self, path: Path, *, threads: int) -> None:
+    def __init__(self, graph: Path | bytes, *, threads: int) -> None:
         options = ort.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
         options.log_severity_level = _QUIET
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        name, source = (graph.name, str(graph)) if isinstance(graph, Path) else ("a graph", graph)
         try:
-            self._session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+            self._session = ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # noqa: BLE001  onnxruntime's own classes share no base
-            raise EngineError(f"{path.name} cannot be loaded: {error}") from error
+            raise EngineError(f"{name} cannot be loaded: {error}") from error
         self.inputs: tuple[str, ...] = tuple(i.name for i in self._session.get_inputs())
         """Names of the graph's inputs, in order."""
         self.outputs: tuple[str, ...] = tuple(o.name for o in self._session.get_outputs())

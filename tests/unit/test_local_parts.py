@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 from duplex_models.local import chat, create, transcribe, weights
+from duplex_models.local.pcm import to_int16
 from duplex_models.local.slots import SlotTable
 from duplex_models.local.speakable import SpokenWord
 from duplex_models.local.talk import word_marks
-from duplex_models.local.vocode import to_int16
 from hypothesis import given
 from hypothesis import strategies as st
 

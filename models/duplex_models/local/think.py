@@ -1,6 +1,6 @@
-"""The thinker: SmolLM2-135M-Instruct on llama.cpp, as an engine stage.
+"""The thinker on llama.cpp, as an engine stage: SmolLM2-135M-Instruct, or Qwen2.5-Coder-1.5B-Instruct.
 
-A small stand-in that keeps the chain honest: short facts are mostly right, longer answers ramble, and it forgets. Each
+The first is a stand-in that keeps the chain honest: short facts are mostly right, longer answers ramble, and it forgets. Each
 conversation is pinned to a slot whose cache holds its prefix, so a turn reads only what is new. A slot cannot be paused;
 `pause` stops it before the next token, and `resume` asks again for prompt and tokens so far, which the cache still holds.
 
@@ -14,17 +14,23 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from duplex.engines import ContextOverflowError, EngineError
 from duplex.engines.llama import LlamaEnd, LlamaModel, LlamaSettings, LlamaToken, Sampling
 from duplex.payloads import Job, JobId, Message, Prompt, StageError, TextDelta
 from duplex.stages.contract import Emit, NodeSpec, Progress, Role
 from duplex_models.local import chat, weights
-from duplex_models.local.options import LocalOptions
+from duplex_models.local.assembly import QWEN, assembled, cache_folder
+from duplex_models.local.options import LocalOptions, ThinkerName
 from duplex_models.local.slots import SlotTable
 from duplex_models.local.starting import starting
 
-_KV_BYTES_PER_TOKEN = 30 * 2 * 3 * 64 * 2  # layers × (key, value) × heads × width × float16
+_KV_BYTES_PER_TOKEN: dict[ThinkerName, int] = {  # layers × (key, value) × heads × width × float16
+    "smollm2-135m": 30 * 2 * 3 * 64 * 2,
+    "qwen2.5-coder-1.5b": 28 * 2 * 2 * 128 * 2,
+}
+_TOKEN_S: dict[ThinkerName, float] = {"smollm2-135m": 0.02, "qwen2.5-coder-1.5b": 0.055}
 _LOOP_PENALTY = 0.8
 """Breaks loops inside a reply. Shorter sequences stay free: a question asked twice has the same right answer twice."""
 _STOP = (chat.START, chat.END)
@@ -69,10 +75,10 @@ class Think:
             gives=TextDelta,
             unit="token",
             batch_max=options.sessions,
-            bytes_per_session=options.context_tokens * _KV_BYTES_PER_TOKEN,
-            cut_ms=25,
+            bytes_per_session=options.context_tokens * _KV_BYTES_PER_TOKEN[options.thinker],
+            cut_ms=int(1000 * _TOKEN_S[options.thinker]) + 5,
             pausable=True,
-            step_s=0.02,
+            step_s=_TOKEN_S[options.thinker],
             steps_to_next=6,
         )
         self._options = options
@@ -89,10 +95,10 @@ class Think:
         Raises:
             PackError: the weights are missing or damaged, or the engine cannot start.
         """
-        progress("thinker: SmolLM2-135M-Instruct")
+        progress(f"thinker: {self._options.thinker}")
         options = self._options
         settings = LlamaSettings(
-            model=weights.verified(weights.SMOLLM2),
+            model=_weights(options, progress),
             slots=options.sessions,
             context=options.context_tokens,
             threads=options.thinker_threads,
@@ -236,3 +242,10 @@ class Think:
         if text:
             run.emit(TextDelta(text=text, tokens=max(1, len(token.ids))))
         return False
+
+
+def _weights(options: LocalOptions, progress: Progress) -> Path:
+    """Return the thinker's file."""
+    if options.thinker == "smollm2-135m":
+        return weights.verified(weights.SMOLLM2)
+    return assembled(QWEN, cache_folder(options.cache_dir), progress) / QWEN.files[0].name

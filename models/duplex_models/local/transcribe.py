@@ -1,4 +1,4 @@
-"""Transcription: whisper tiny.en on windows of 10, 20 or 30 s.
+"""Transcription: whisper (tiny.en, or base) on windows of 10, 20 or 30 s.
 
 A window is never under 10 s, because the model loops on shorter ones, and never over the 30 s that it was trained on:
 longer audio is cut at its quietest moment. On silence the model makes words up ("you", "Okay."); very quiet audio is
@@ -7,8 +7,10 @@ therefore answered with nothing here, and noise is kept away by voice activity.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -18,6 +20,8 @@ from duplex.engines.whisper import WhisperModel
 from duplex.payloads import Float32Array, Int16Array, Job, StageError, Transcript, Utterance
 from duplex.stages.contract import NodeSpec, Progress, Role
 from duplex_models.local import mel, weights
+from duplex_models.local.assembly import WHISPER_BASE, assembled, cache_folder
+from duplex_models.local.options import LocalOptions, WhisperName
 from duplex_models.local.starting import starting
 
 _SCALE = np.float32(1 / 32768)
@@ -25,8 +29,6 @@ _WINDOW_S = 10
 _WINDOWS_MAX = 3
 _CUT_SEARCH_S = 5
 """A cut is looked for in the last seconds of the 30."""
-_PROMPT = (50257, 50362)
-"""tiny.en: start of transcript, no timestamps."""
 _TOKENS_PER_WINDOW = 60
 """Twice what fast speech takes in 10 s; a loop ends there."""
 _QUIET_RMS = 10 ** (-60 / 20)
@@ -39,6 +41,10 @@ _QUESTION = re.compile(
 _TENTH = mel.RATE // 10
 _LEAD = _TENTH
 """Silence put in front: speech from the very first sample is written without capitals or question marks."""
+
+
+_PROMPTS: dict[WhisperName, tuple[int, ...]] = {"tiny.en": (50257, 50362), "base": (50258, 50259, 50359, 50363)}
+"""Start of transcript, for base (which knows many languages) English and transcribe, no timestamps."""
 
 
 class Transcribe:
@@ -54,8 +60,10 @@ class Transcribe:
         step_s=0.15,
     )
 
-    def __init__(self, *, threads: int) -> None:
-        self._threads = threads
+    def __init__(self, options: LocalOptions) -> None:
+        self._options = options
+        if options.whisper == "base":
+            self.spec = dataclasses.replace(self.spec, cut_ms=500, step_s=0.4)
         self._model: WhisperModel | None = None
         self._tokenizer: Tokenizer | None = None
 
@@ -65,11 +73,12 @@ class Transcribe:
         Raises:
             PackError: the weights are missing or damaged.
         """
-        progress("transcription: whisper tiny.en")
-        model = weights.verified(weights.WHISPER_MODEL, weights.WHISPER_CONFIG, weights.WHISPER_VOCABULARY)
-        self._tokenizer = Tokenizer.from_file(str(weights.verified(weights.WHISPER_TOKENIZER)))
+        name = self._options.whisper
+        progress(f"transcription: whisper {name}")
+        folder, tokenizer = _files(self._options, progress)
+        self._tokenizer = Tokenizer.from_file(str(tokenizer))
         with starting("transcription"):
-            self._model = WhisperModel(model.parent, threads=self._threads)
+            self._model = WhisperModel(folder, threads=self._options.whisper_threads)
             self._window(np.zeros(mel.RATE, np.float32))
 
     def step(self, jobs: Sequence[Job]) -> list[Transcript | StageError]:
@@ -92,7 +101,8 @@ class Transcribe:
     def _window(self, samples: Float32Array) -> str:
         assert self._model is not None and self._tokenizer is not None, "loaded before the first step"
         padded, windows = pad(samples)
-        tokens = self._model.generate(mel.log_mel(padded), _PROMPT, tokens_max=_TOKENS_PER_WINDOW * windows)
+        prompt, tokens_max = _PROMPTS[self._options.whisper], _TOKENS_PER_WINDOW * windows
+        tokens = self._model.generate(mel.log_mel(padded), prompt, tokens_max=tokens_max)
         text: str = self._tokenizer.decode(tokens, skip_special_tokens=True)
         return tidy(text)
 
@@ -102,6 +112,15 @@ class Transcribe:
     def close(self) -> None:
         """Forget the model."""
         self._model = self._tokenizer = None
+
+
+def _files(options: LocalOptions, progress: Progress) -> tuple[Path, Path]:
+    """Return the folder of the model and the file of its tokenizer."""
+    if options.whisper == "base":
+        folder = assembled(WHISPER_BASE, cache_folder(options.cache_dir), progress)
+        return folder, folder / "tokenizer.json"
+    model = weights.verified(weights.WHISPER_MODEL, weights.WHISPER_CONFIG, weights.WHISPER_VOCABULARY)
+    return model.parent, weights.verified(weights.WHISPER_TOKENIZER)
 
 
 def pad(samples: Float32Array) -> tuple[Float32Array, int]:

@@ -13,9 +13,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from duplex.engines.onnx import OnnxModel
-from duplex.payloads import Audio, Float32Array, Int16Array, Job, LatentChunk, StageError
+from duplex.payloads import Audio, Float32Array, Job, LatentChunk, StageError
 from duplex.stages.contract import NodeSpec, Progress, Role
 from duplex_models.local.options import LocalOptions
+from duplex_models.local.pcm import to_int16
 from duplex_models.local.starting import starting
 from duplex_models.local.talk import VoiceLatents
 from duplex_models.local.voice import SplitVoice, Voice
@@ -24,7 +25,6 @@ MARGIN_BEFORE = 24
 MARGIN_AFTER = 24
 """Frames decoded before and after a chunk. Error against whole decoding, worst clause: 12 dB with 16 and 12 frames, 46 dB
 with 24 and 20, 70 dB with 24 and 24, 79 dB with 28 and 24; a frame costs 0.7 ms."""
-_PEAK = 32767.0
 _WARM_FRAMES = (9, 16, 32)
 
 
@@ -98,9 +98,3 @@ class Vocode:
 
 def _is_inside(chunk: LatentChunk) -> bool:
     return 0 <= chunk.first <= chunk.last <= chunk.latents.frames
-
-
-def to_int16(samples: Float32Array) -> Int16Array:
-    """Convert samples of full scale 1 to 16 bits; what is louder is clipped, never wrapped."""
-    result: Int16Array = np.rint(np.clip(samples, -1.0, 1.0) * _PEAK).astype(np.int16)
-    return result

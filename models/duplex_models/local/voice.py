@@ -9,7 +9,6 @@ under the hash of the voice, with the hashes of what was made.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import tempfile
 import threading
@@ -21,6 +20,7 @@ from streaming_vits import graph
 
 from duplex.stages.contract import PackError, Progress
 from duplex_models.local import weights
+from duplex_models.local.assembly import cache_folder
 
 RATE = 22_050
 """Samples per second of the voice."""
@@ -69,13 +69,8 @@ class Voice:
         """
         with self._lock:
             if self._split is None:
-                self._split = _find_or_make(self._cache_dir or _user_cache(), progress)
+                self._split = _find_or_make(cache_folder(self._cache_dir), progress)
             return self._split
-
-
-def _user_cache() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "duplex"
 
 
 def _find_or_make(cache: Path, progress: Progress) -> SplitVoice:
@@ -91,22 +86,13 @@ def _find_or_make(cache: Path, progress: Progress) -> SplitVoice:
             made = Path(scratch) / "made"
             _make(source, made)
             shutil.rmtree(folder, ignore_errors=True)  # damaged, else it had been found
-            _publish(made, folder)
+            weights.publish(made, folder)
     except OSError as error:
         raise PackError(f"{cache} cannot hold the split voice ({error}): set model.options.cache_dir") from error
     made_split = _read(folder)
     if made_split is None:
         raise PackError(f"the split voice in {folder} is damaged: remove that folder and start again")
     return made_split
-
-
-def _publish(made: Path, folder: Path) -> None:
-    """Put the finished folder in place; another process may have been first, and then its work is taken."""
-    try:
-        made.rename(folder)
-    except OSError:
-        if not folder.is_dir():
-            raise
 
 
 def _read(folder: Path) -> SplitVoice | None:

