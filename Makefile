@@ -12,11 +12,13 @@ HUSH := 2> >(grep -v "is not installed\|but you have\|dependency resolver" >&2)
 # One moving line that says what is being fetched.
 SHOW := | awk '/^(Collecting|Installing|Successfully)/ { printf "\r      %-72.72s", $$1 " " $$2; fflush() } END { print "" }'
 
-.PHONY: run test check bench clients lock clean chromium
+.PHONY: run test page check bench clients lock clean chromium
 
 run: $(VENV)/.runtime $(WEB)/dist/index.html  ## Start the server with the default models and its page.
 	@echo "[3/3] loading the models; the page opens at the address below once it says ready"
 	@exec $(BIN)/duplex serve $(ARGS)
+
+page: $(WEB)/dist/index.html  ## Build the page.
 
 test: $(VENV)/.dev $(WEB)/dist/index.html chromium check  ## Check and test everything.
 	cd $(WEB) && npm test

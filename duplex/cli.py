@@ -18,6 +18,7 @@ import uvloop
 from rich.console import Console
 
 import duplex
+from duplex import doctor
 from duplex.actor.host import SessionHost
 from duplex.config import ConfigError, Settings, load
 from duplex.pacing.policies import make_policy
@@ -57,6 +58,13 @@ A session's id is the last part of a call's Location (rtc_…), or stands in ses
 of a server on this machine are listed."""
 
 
+_DOCTOR = """\
+Look at what a server needs on this machine (Python, ports, codecs, the model, the page, who can reach it), and say what to do
+about what is missing. Exits with 1 if a conversation would not work.
+
+With --turn, a TURN server is asked for a relay; its user and password are taken from TURN_USERNAME and TURN_PASSWORD."""
+
+
 class _UsageError(Exception):
     """A flag's value is wrong."""
 
@@ -91,22 +99,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"duplex {duplex.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     command = commands.add_parser("serve", help="run the server", description=_SERVE, formatter_class=raw)
-    command.add_argument("--host", help="address to bind (default 127.0.0.1)")
-    command.add_argument("--port", type=int, help="TCP port (default 8080); 0 takes a free one")
-    command.add_argument(
-        "--tls", action="store_true", default=None, help="serve HTTPS; self-signed unless server.tls_certificate is set"
-    )
-    command.add_argument("--model", metavar="PACK", help="model pack (default local)")
-    command.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML")
-    command.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="SECTION.KEY=VALUE",
-        dest="assignments",
-        help="one setting, e.g. barge_in.on_onset=hold; VALUE is JSON or plain text; may be repeated",
-    )
+    _add_settings(command)
     command.set_defaults(run=_run_serve)
+    command = commands.add_parser("doctor", help="look for what is missing", description=_DOCTOR, formatter_class=raw)
+    _add_settings(command)
+    command.add_argument("--turn", metavar="URL", help="also ask this TURN server: turn:HOST[:PORT][?transport=tcp]")
+    command.add_argument("--json", action="store_true", help="print a JSON list instead of lines")
+    command.set_defaults(run=_run_doctor)
     command = commands.add_parser("talk", help="speak a file to a server", description=_TALK, formatter_class=raw)
     command.add_argument("recording", type=Path, metavar="FILE.wav", help="what to say; any common audio format")
     command.add_argument("--url", default="http://127.0.0.1:8080", help="the server (default %(default)s)")
@@ -125,6 +124,24 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--out", type=Path, metavar="FILE", help="where to write it (default: as the server names it)")
     command.set_defaults(run=_run_trace)
     return parser
+
+
+def _add_settings(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--host", help="address to bind (default 127.0.0.1)")
+    command.add_argument("--port", type=int, help="TCP port (default 8080); 0 takes a free one")
+    command.add_argument(
+        "--tls", action="store_true", default=None, help="serve HTTPS; self-signed unless server.tls_certificate is set"
+    )
+    command.add_argument("--model", metavar="PACK", help="model pack (default local)")
+    command.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML")
+    command.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="SECTION.KEY=VALUE",
+        dest="assignments",
+        help="one setting, e.g. barge_in.on_onset=hold; VALUE is JSON or plain text; may be repeated",
+    )
 
 
 # serve. -------------------------------------------------------------------------------------------------------------
@@ -247,6 +264,16 @@ def _progress() -> Iterator[Callable[[str], None]]:
         yield tell
     finally:
         status.stop()
+
+
+# doctor. ------------------------------------------------------------------------------------------------------------
+
+
+def _run_doctor(options: argparse.Namespace) -> int:
+    settings = load(options.config, **_flags(options))
+    findings = doctor.examine(settings, lambda: load_pack(settings), options.turn)
+    print(doctor.to_json(findings) if options.json else doctor.describe(findings))
+    return FAILED if any(finding.level is doctor.Level.BAD for finding in findings) else 0
 
 
 # talk. --------------------------------------------------------------------------------------------------------------
