@@ -1,7 +1,8 @@
 """The default model pack: real, small models on the CPU, all weights from inside installed packages.
 
     silero → smart-turn ┐
-             whisper ───┴→ SmolLM2-135M → Piper talker → Piper vocoder
+             whisper ───┼→ SmolLM2-135M → Piper talker → Piper vocoder
+    PP-OCRv4 (camera) ──┘  optional
 
 Licences, sources, languages and limits: docs/models.md.
 """
@@ -10,11 +11,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from duplex.stages.contract import ModelPack, PackError, Role
+from duplex.stages.contract import ModelPack, PackError, Role, Stage
 
 try:
     from duplex_models.local.end_of_turn import EndOfTurn
     from duplex_models.local.options import LocalOptions, parse
+    from duplex_models.local.read import Read
     from duplex_models.local.talk import Talk
     from duplex_models.local.think import Think
     from duplex_models.local.transcribe import Transcribe
@@ -44,6 +46,7 @@ def create(options: dict[str, Any], threads: int) -> ModelPack:
     """
     parsed = parse(options, threads)
     voice = Voice(parsed.cache_dir)
+    reader: tuple[Stage, ...] = (Read(parsed.reader_edge_px_max),) if parsed.reader else ()
     return ModelPack(
         name="local",
         stages=(
@@ -53,8 +56,14 @@ def create(options: dict[str, Any], threads: int) -> ModelPack:
             Think(parsed),
             Talk(parsed, voice),
             Vocode(parsed, voice),
+            *reader,
         ),
-        edges=((Role.TRANSCRIBE, Role.THINK), (Role.THINK, Role.TALK), (Role.TALK, Role.VOCODE)),
+        edges=(
+            (Role.TRANSCRIBE, Role.THINK),
+            (Role.THINK, Role.TALK),
+            (Role.TALK, Role.VOCODE),
+            *((Role.READ, Role.THINK) for _ in reader),
+        ),
         voices=("joe",),
         sessions_max=parsed.sessions,
         speaking_rate_wpm=170,
