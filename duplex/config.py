@@ -325,6 +325,20 @@ class AdmissionSettings(_Section):
     """Least share of `media.video_fps_max` that is sampled."""
 
 
+class CameraSettings(_Section):
+    """Text that is held before the camera: read for the turn that is to be answered, and given to the thinker."""
+
+    read: bool = True
+    """Whether the camera is read at all, where the model pack can."""
+    frame_age_ms_max: Ms = 5000
+    """A frame older than this is not shown or read any more, nor is what was read in it: the camera is off, or stands still."""
+    wait_ms_max: Ms = 400
+    """An answer waits for the reading until this long after it was asked for (in the first pause of speech, beside the
+    transcription), and no longer; 0 takes only what has been read by then."""
+    text_chars_max: int = Field(400, ge=1, le=10_000)
+    """Characters that are given to the thinker of one reading; the rest is cut off."""
+
+
 class ModelSettings(_Section):
     """Which model pack, and its own options."""
 
@@ -352,6 +366,7 @@ class Settings(BaseSettings):
     conversation: ConversationSettings = ConversationSettings()
     stages: StageSettings = StageSettings()
     admission: AdmissionSettings = AdmissionSettings()
+    camera: CameraSettings = CameraSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
     model: ModelSettings = ModelSettings()
     log_level: Literal["debug", "info", "warning", "error"] = "info"

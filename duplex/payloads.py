@@ -70,6 +70,8 @@ class Role(StrEnum):
     TALK = "talk"
     VOCODE = "vocode"
     TICK = "tick"
+    READ = "read"
+    """Reads the text in the camera's newest picture, for the thinker; a pack may be without it."""
 
 
 # Payloads. ---------------------------------------------------------------------------------------------------------
@@ -109,6 +111,26 @@ class TurnEnd:
 class Transcript:
     span: Span
     text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """A sampled camera frame; reader → `Reading`."""
+
+    rgb: Any
+    """numpy array of shape (height, width, 3), uint8; never changed."""
+    at: MonoNs
+    """When its last packet came in."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What is legible in a picture."""
+
+    at: MonoNs
+    """The picture's."""
+    lines: tuple[str, ...]
+    """As they stand, from above; none: nothing is legible."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +240,7 @@ class TickOutput:
 
 
 Payload = (
-    VoiceWindow | VoiceProbability | Utterance | TurnEnd | Transcript | Prompt | TextDelta | Clause | Latents
+    VoiceWindow | VoiceProbability | Utterance | TurnEnd | Transcript | Picture | Reading | Prompt | TextDelta | Clause | Latents
     | LatentChunk | Audio | TickInput | TickOutput
 )  # fmt: skip
 

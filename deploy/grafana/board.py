@@ -153,6 +153,10 @@ _ROWS: Final = (
                 title="Speculative replies by outcome", kind="timeseries", unit="ops", stacked=True,
                 queries=((total("duplex_speculation_total", "outcome"), "{{outcome}}"),),
             ),
+            Panel(
+                title="Camera frames read, by outcome", kind="timeseries", unit="ops", stacked=True,
+                queries=((total("duplex_camera_readings_total", "outcome"), "{{outcome}}"),),
+            ),
         ),
     ),
     Row(

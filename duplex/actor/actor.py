@@ -28,6 +28,7 @@ from duplex.payloads import (
     JobId,
     Pace,
     Payload,
+    Picture,
     Prompt,
     StageError,
     TickInput,
@@ -50,6 +51,7 @@ from duplex.session.effects import (
     Repace,
     Send,
     Submit,
+    SubmitPicture,
     SubmitUtterance,
 )
 from duplex.session.events import ReplyAudio, ServerEvent, SessionCreated
@@ -60,7 +62,7 @@ from duplex.stages.contract import Role
 from duplex.stages.run import StageRunners
 from duplex.stages.runner import Executor
 from duplex.timeline.playback import WallClockPlayer
-from duplex.units import POSITION_RATE, PTIME, MonoNs, Samples, Span, samples_from_ms, seconds_from_ns
+from duplex.units import POSITION_RATE, PTIME, MonoNs, Samples, Span, ns_from_ms, samples_from_ms, seconds_from_ns
 
 WEBSOCKET_RATE = 24_000
 _REPORT_EVERY = samples_from_ms(200)
@@ -125,6 +127,7 @@ class SessionActor:
             pausable=Role.THINK in nodes and nodes[Role.THINK].spec.pausable,
             transcribes=Role.TRANSCRIBE in nodes,
             tick_mode=context.tick_ms is not None,
+            reads=Role.READ in nodes,
             bounded=context.runners.policy.bounded,
             tenant=tenant,
             speaking_rate_wpm=context.runners.graph.pack.speaking_rate_wpm,
@@ -399,6 +402,8 @@ class SessionActor:
                 self._runners.submit(self._with_frame(job))
             case SubmitUtterance():
                 self._submit_utterance(effect)
+            case SubmitPicture():
+                self._submit_picture(effect)
             case Drop(role=role, job=job_id):
                 self._runners.drop(role, job_id)
             case Repace(role=role, job=job_id, pace=pace):
@@ -443,9 +448,19 @@ class SessionActor:
                 self._send(self._early.popleft())
 
     def _with_frame(self, job: Job) -> Job:
-        if isinstance(job.payload, Prompt) and self._frame is not None:
-            return replace(job, payload=replace(job.payload, frames=(self._frame.rgb,)))
-        return job
+        frame, age_ms_max = self._frame, self._context.settings.camera.frame_age_ms_max
+        if not isinstance(job.payload, Prompt) or frame is None:
+            return job
+        if self._executor.now() - frame.at > ns_from_ms(age_ms_max):
+            return job  # the camera is off
+        return replace(job, payload=replace(job.payload, frames=(frame.rgb,)))
+
+    def _submit_picture(self, effect: SubmitPicture) -> None:
+        assert self._frame is not None, "the core was told of a frame"
+        payload = Picture(rgb=self._frame.rgb, at=self._frame.at)
+        self._runners.submit(
+            Job(id=effect.id, stage=Role.READ, address=effect.address, payload=payload, pace=effect.pace)
+        )
 
     def _violated(self, invariant: str) -> None:
         _log.error("invariant_violated", session_id=self.session_id, invariant=invariant)

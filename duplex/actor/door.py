@@ -19,6 +19,7 @@ from duplex.config import Settings
 from duplex.media.video import VideoRate
 from duplex.pacing.admission import Admission, Capacity, Decision, Limit, admit
 from duplex.pacing.demand import Load, LoopLoad
+from duplex.payloads import Role
 from duplex.protocol import ServerBusy
 from duplex.stages.contract import ModelPack, is_engine
 from duplex.stages.runner import Executor, Observe, StageLoad
@@ -137,7 +138,9 @@ class Door:
     def _look(self) -> None:
         self._due = max(self._due + self._settings.admission.sample_s, self._loop.time())
         self._timer = self._loop.call_at(self._due, self._look)
-        loads: list[Load] = [*self._loads(), LoopLoad(busy_s=time.thread_time())]
+        # Reading the camera is spare work: it keeps nobody out.
+        stages = [load for load in self._loads() if load.role is not Role.READ]
+        loads: list[Load] = [*stages, LoopLoad(busy_s=time.thread_time())]
         self._admission.observe(loads, self._live(), self._executor.now())
         share = self._admission.video_share
         if share != self._video.share:

@@ -14,6 +14,7 @@ from typing import Literal
 from duplex.config import Settings
 from duplex.payloads import CONVERSATION_LANE, Address, JobId, StageError, TickOutput
 from duplex.session.barge_in import BargeIn
+from duplex.session.camera import Camera
 from duplex.session.config import SessionConfig
 from duplex.session.conversation import Conversation, Item, ItemError, SpokenText
 from duplex.session.ear import Ear
@@ -65,11 +66,9 @@ from duplex.session.traits import Traits
 from duplex.session.turn_output import TurnOutput
 from duplex.session.view import LaneState, lane_state
 from duplex.timeline.playback import WebRtcDelay
-from duplex.timeline.watermark import VideoWatermark
 from duplex.units import (
     MonoNs,
     Samples,
-    samples_from_ms,
     seconds_from_ns,
     seconds_from_samples,
 )
@@ -83,6 +82,7 @@ class Why(Enum):
 
     INPUT_STALL = "input_stall"
     PLAYOUT = "playout"
+    CAMERA = "camera"
 
 
 @dataclass(slots=True)
@@ -131,7 +131,7 @@ class SessionCore:
         )  # fmt: skip
         self._turns = TurnOutput(self.lane, self.conversation, self._outbox, pacing, traits, self)
         self._ticks = TickOutputPolicy(self.lane, self._outbox, self._new_tick_reply, self)
-        self._video = VideoWatermark(samples_from_ms(settings.media.video_lag_ms))
+        self._camera = Camera(session, settings.camera, settings.media.video_lag_ms, traits, self._outbox)
         self._wanted: _Wanted | None = None
         self._unanswered = False
         """A voice cut the last reply before it was heard."""
@@ -159,6 +159,7 @@ class SessionCore:
         if stall is not None and self._now >= stall:
             self._ear.stalled(self._now)
         self._settle_playout()
+        self._start_wanted()
 
     def ignores(self, probability: float) -> bool:
         """Return whether a VAD window of this probability changes nothing but the time: several may be told as one span."""
@@ -177,6 +178,11 @@ class SessionCore:
 
     def next_deadline(self) -> tuple[MonoNs, Why] | None:
         """Return when to call `handle_timeout`, and why."""
+        camera = self._camera.awaited_until(self._now)
+        other = self._next_deadline_but_camera()
+        return other if camera is None or (other is not None and other[0] <= camera) else (camera, Why.CAMERA)
+
+    def _next_deadline_but_camera(self) -> tuple[MonoNs, Why] | None:
         stall = self._ear.stalled_at()
         if not self.lane.alive or self.lane.waiting or not all(reply.done for reply in self.lane):
             return None if stall is None else (stall, Why.INPUT_STALL)
@@ -198,8 +204,7 @@ class SessionCore:
             case Network():
                 self._network(msg)
             case Sampled():
-                behind = samples_from_ms(seconds_from_ns(self._now - msg.at) * 1000)
-                self._video.sampled(max(self._ear.watermark.position - behind, 0))  # type: ignore[arg-type]
+                self._camera.sampled(msg.at, self._ear.watermark.position, self._now)
             case Connected():
                 self._outbox.send(SessionCreated(config=self.config))
             case Disconnected():
@@ -256,6 +261,8 @@ class SessionCore:
             self._ticks.take(msg.payload, self._now)
         elif self._traits.tick_mode and isinstance(msg.payload, StageError):
             self._ticks.fail(msg.payload.reason)
+        elif self._camera.take(msg.job, msg.payload):
+            self._start_wanted()
         elif not self._ear.take(msg.job, msg.payload, self._now):
             self._turns.take(msg.job, msg.payload, self._now)
         self._settle_playout()
@@ -302,6 +309,14 @@ class SessionCore:
         """A reply is being made or played that the user's voice may interrupt (a model in tick mode decides itself)."""
         return not self._traits.tick_mode and any(reply.status != "accepted" for reply in self.lane)
 
+    def user_speaks(self) -> None:
+        """The user has begun to speak: see what is shown with it."""
+        self._camera.look(self._now)
+
+    def user_pauses(self) -> None:
+        """An answer may follow soon: see what is shown now, beside the transcription."""
+        self._camera.look_for_answer(self._now)
+
     def interrupt(self) -> None:
         """The user interrupts: cut the output. The turn that is being spoken will be answered, with all before it."""
         self._wanted = None
@@ -335,18 +350,20 @@ class SessionCore:
             message = f"the conversation already has an active response: {name}"
             self._failure("conversation_already_has_active_response", message, msg.event_id, None)
         else:
+            self._camera.look_for_answer(self._now)
             self._accept(_Wanted(msg, {}, self._now))
 
     @property
     def _listens(self) -> bool:
-        """Words are still to come that a reply should know of."""
-        return self._ear.committing or self._ear.speaking or self.conversation.awaits_transcript()
+        """Words, said or shown, are still to come that a reply should know of."""
+        hears = self._ear.committing or self._ear.speaking or self.conversation.awaits_transcript()
+        return hears or self._camera.awaited_until(self._now) is not None
 
     def _start_wanted(self) -> None:
         """Go on with what waits: a reply that was accepted before its words came, or the next turn's."""
         active = self.lane.active
         if active is not None and active.status == "accepted" and not self._listens:
-            self._turns.start(active, self._now)
+            self._turns.start(active, self._now, self._camera.note(self._now))
         elif active is None and self._wanted is not None and not self._ear.speaking:
             wanted, self._wanted = self._wanted, None
             self._accept(wanted)
@@ -357,7 +374,7 @@ class SessionCore:
         reply.marks.update(wanted.marks)
         self._outbox.send(ReplyCreated(reply=replace(reply.view(), status="in_progress")))
         if not self._listens:
-            self._turns.start(reply, self._now)
+            self._turns.start(reply, self._now, self._camera.note(self._now))
 
     def _new_reply(self, since: MonoNs, request: CreateReply) -> Reply:
         modalities = request.modalities or self.config.modalities
@@ -492,6 +509,7 @@ class SessionCore:
 
     def _disconnect(self) -> None:
         self._ear.close()
+        self._camera.give_up()
         self._wanted = None
         self._cut("disconnected")
         self._closed = True

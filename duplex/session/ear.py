@@ -44,6 +44,12 @@ class Mind(Protocol):
     def turn_ready(self, item: Item, auto: bool, marks: dict[str, MonoNs]) -> None:
         """A turn of the user has its words (None if transcription failed)."""
 
+    def user_speaks(self) -> None:
+        """The user has begun to speak, for sure."""
+
+    def user_pauses(self) -> None:
+        """The user may have finished: an answer may follow soon."""
+
     def interrupt(self) -> None:
         """The user interrupts: cut the output."""
 
@@ -304,6 +310,7 @@ class Ear:
             utterance.announced = True
             self._voice_in_buffer = True
             self._outbox.send(SpeechStarted(item_id=utterance.item_id, start=utterance.start))
+            self._mind.user_speaks()
 
     def _pause(self, span: Span, now: MonoNs) -> None:
         """Let the models begin; a sound that is no speech is forgotten."""
@@ -318,6 +325,7 @@ class Ear:
         if self._traits.transcribes:
             self._transcribe(whole, self._tracker.speech_end, now)
         self._ask_for_end(whole, now)
+        self._mind.user_pauses()
 
     def _look(self, span: Span, now: MonoNs) -> None:
         """Decide on what the model said of the pause; if that was no, ask again with more silence behind it."""

@@ -30,6 +30,15 @@ class SubmitUtterance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SubmitPicture:
+    """Give the newest camera frame to the reader; the shell keeps it."""
+
+    id: JobId
+    address: Address
+    pace: Pace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Drop:
     """Take one job back."""
 
@@ -106,7 +115,10 @@ class Observe:
     labels: dict[str, str] = field(default_factory=dict)
 
 
-Effect = Submit | SubmitUtterance | Drop | Repace | CutLane | Enqueue | Duck | Hold | ReleaseOutput | Send | Observe
+Effect = (
+    Submit | SubmitUtterance | SubmitPicture | Drop | Repace | CutLane | Enqueue | Duck | Hold | ReleaseOutput | Send
+    | Observe
+)  # fmt: skip
 
 
 class Outbox:

@@ -18,6 +18,8 @@ class Traits:
     transcribes: bool
     """It has a transcription stage; a model in tick mode may hear without words."""
     tick_mode: bool
+    reads: bool = False
+    """The pack has a stage that reads the camera."""
     bounded: bool = True
     """Generation keeps to the lead target; False: it runs as far ahead as it can (scheduling policies for comparison)."""
     tenant: str = "default"

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from duplex.config import PacingSettings
 from duplex.payloads import Audio, Job, JobId, Latents, Pace, Payload, Prompt, Role, StageError, TextDelta
+from duplex.session.camera import with_note
 from duplex.session.conversation import Conversation
 from duplex.session.effects import Drop, Outbox, Repace, Submit
 from duplex.session.events import ReplyStatus, ReplyText, StatusReason
@@ -55,9 +56,9 @@ class TurnOutput:
         """Of the thinker's job, as it was last told."""
         self._finish: str | None = None
 
-    def start(self, reply: Reply, now: MonoNs) -> None:
-        """Submit a reply to the thinker over the conversation as heard."""
-        messages = self._conversation.messages(reply.instructions)
+    def start(self, reply: Reply, now: MonoNs, note: str | None = None) -> None:
+        """Submit a reply to the thinker over the conversation as heard, with a note on what the camera shows."""
+        messages = with_note(self._conversation.messages(reply.instructions), note)
         job = self._outbox.next_job()
         reply.think_job = job
         reply.status = "in_progress"

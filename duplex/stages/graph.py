@@ -9,7 +9,9 @@ from duplex.payloads import (
     Clause,
     LatentChunk,
     Latents,
+    Picture,
     Prompt,
+    Reading,
     TextDelta,
     TickInput,
     TickOutput,
@@ -29,9 +31,12 @@ _TYPES: dict[Role, tuple[type, tuple[type, ...]]] = {
     Role.TALK: (Clause, (Latents, Audio)),
     Role.VOCODE: (LatentChunk, (Audio,)),
     Role.TICK: (TickInput, (TickOutput,)),
+    Role.READ: (Picture, (Reading,)),
 }
 """What each role takes, and what it may give."""
-_JOINTS: frozenset[tuple[type, type]] = frozenset({(Transcript, Prompt), (TextDelta, Clause), (Latents, LatentChunk)})
+_JOINTS: frozenset[tuple[type, type]] = frozenset(
+    {(Transcript, Prompt), (Reading, Prompt), (TextDelta, Clause), (Latents, LatentChunk)}
+)
 """Edges on which the session core turns one payload into the next (conversation, clauses, chunks)."""
 _NEEDED: dict[bool, frozenset[Role]] = {
     False: frozenset({Role.VAD, Role.TRANSCRIBE, Role.THINK, Role.TALK}),

@@ -78,6 +78,11 @@ MEASURES: Final[dict[str, Measure]] = {
     "duplex_unheard_audio_seconds_total": _counter("Audio generated and never heard"),
     "duplex_unheard_tokens_total": _counter("Tokens generated and never heard"),
     "duplex_speculation_total": _counter("Replies begun before the turn had ended", "outcome"),
+    "duplex_camera_readings_total": _counter(
+        "Camera frames given to the reader: read, nothing (legible), failed, late",
+        "outcome",
+        preset=("read", "nothing", "failed", "late"),
+    ),
     "duplex_lead_seconds": _histogram("How far ahead of the listener a reply is", buckets=_LEAD),
     "duplex_playback_error_seconds": _histogram("Error bound of the playback front", buckets=_FAST),
     "duplex_sessions": _gauge("Live sessions"),

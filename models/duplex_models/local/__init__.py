@@ -1,7 +1,8 @@
 """The default model pack: real, small models on the CPU, all weights from inside installed packages.
 
     silero → smart-turn ┐
-             whisper ───┴→ SmolLM2-135M → Piper talker → Piper vocoder
+             whisper ───┼→ SmolLM2-135M → Piper talker → Piper vocoder
+    PP-OCRv4 (camera) ──┘  optional
 
 Licences, sources, languages and limits: docs/models.md.
 """
@@ -17,6 +18,7 @@ try:
     from duplex_models.local.end_of_turn import EndOfTurn
     from duplex_models.local.kokoro import KokoroTalk
     from duplex_models.local.options import LocalOptions, ThinkerName, parse
+    from duplex_models.local.read import Read
     from duplex_models.local.talk import Talk
     from duplex_models.local.think import Think
     from duplex_models.local.transcribe import Transcribe
@@ -48,10 +50,16 @@ def create(options: dict[str, Any], threads: int) -> ModelPack:
     """
     parsed = parse(options, threads)
     speech = speaking(parsed)
+    reader: tuple[Stage, ...] = (Read(parsed.reader_edge_px_max),) if parsed.reader else ()
     return ModelPack(
         name="local",
-        stages=(*hearing(parsed), Think(parsed), *speech.stages),
-        edges=((Role.TRANSCRIBE, Role.THINK), (Role.THINK, Role.TALK), *speech.edges),
+        stages=(*hearing(parsed), Think(parsed), *speech.stages, *reader),
+        edges=(
+            (Role.TRANSCRIBE, Role.THINK),
+            (Role.THINK, Role.TALK),
+            *speech.edges,
+            *((Role.READ, Role.THINK) for _ in reader),
+        ),
         voices=speech.voices,
         sessions_max=parsed.sessions,
         speaking_rate_wpm=170,

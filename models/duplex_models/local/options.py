@@ -9,7 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from duplex.stages.contract import PackError
 
-SYSTEM_PROMPT = "You are a helpful voice assistant. Answer in one short sentence."
+SYSTEM_PROMPT = (
+    "You are a helpful voice assistant. Answer in one short sentence. "
+    "You cannot see; you only read text from the camera."
+)
 """Said to the model when the session gives no instructions of its own."""
 
 
@@ -48,6 +51,10 @@ class LocalOptions(BaseModel):
     is not in the cache, so a long memory means a long wait after every cut of it."""
     reply_tokens_max: int = Field(120, ge=8, le=1024)
     """Longest reply, when the session does not say."""
+    reader: bool = False
+    """Read text held before the camera. Needs `pip install 'duplex[camera]'` and rapidocr-onnxruntime; see docs/models.md."""
+    reader_edge_px_max: int = Field(640, ge=160, le=4096)
+    """A frame is scaled to this longer edge before it is read: cost grows with the area, small letters get lost."""
     temperature: float = Field(0.0, ge=0.0, le=2.0)
     """0 takes the most probable token: the best choice for a model this small."""
     system_prompt: str = Field(SYSTEM_PROMPT, max_length=4000)

@@ -109,6 +109,22 @@ LEXICON_MODEL = Weight(
     sha256="f14370fca67996500724d2ecfb73c5ef170ff3bbc5814d613943f75730270ff2",
 )
 
+_RAPIDOCR = "rapidocr-onnxruntime==1.4.4"
+OCR_FIND = Weight(
+    package=_RAPIDOCR,
+    module="rapidocr_onnxruntime",
+    path="models/ch_PP-OCRv4_det_infer.onnx",
+    sha256="d2a7720d45a54257208b1e13e36a8479894cb74155a5efe29462512d42f49da9",
+)
+OCR_READ = Weight(
+    package=_RAPIDOCR,
+    module="rapidocr_onnxruntime",
+    path="models/ch_PP-OCRv4_rec_infer.onnx",
+    sha256="48fc40f24f6d2a207a2b1091d3437eb3cc3eb6b676dc3ef9c37384005483683b",
+)
+READER = (OCR_FIND, OCR_READ)
+"""Only read where the option `reader` is set."""
+
 ALL = (
     SILERO_VAD,
     SMART_TURN,

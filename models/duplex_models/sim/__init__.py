@@ -12,6 +12,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from duplex.stages.contract import ModelPack, PackError, Role, Stage
+from duplex_models.sim.read import SimRead
 from duplex_models.sim.stages import (
     After,
     LevelVad,
@@ -38,6 +39,9 @@ class SimOptions(BaseModel):
     """What it says, one after the other, over again."""
     transcripts: tuple[str, ...] = ()
     """What it claims to have heard; empty: the length of what it heard."""
+    reads: tuple[str, ...] = ()
+    """What it claims to read from the camera, one after the other, over again; empty: it has no reader."""
+    read_s: float = Field(0.0, ge=0)
     end_probability: float = Field(0.9, ge=0, le=1)
     """Answer of its end-of-turn stage."""
     end_of_turn_s: float = Field(0.0, ge=0)
@@ -99,5 +103,10 @@ def make(options: SimOptions, after: After = loop_after, sleeps: bool = True) ->
         SimTalk(options.word_ms, options.talk_s, sleeps),
         SimVocode(options.vocode_s, sleeps),
     )
-    edges = ((Role.TRANSCRIBE, Role.THINK), (Role.THINK, Role.TALK), (Role.TALK, Role.VOCODE))
+    edges: tuple[tuple[Role, Role], ...] = (
+        (Role.TRANSCRIBE, Role.THINK), (Role.THINK, Role.TALK), (Role.TALK, Role.VOCODE)
+    )  # fmt: skip
+    if options.reads:
+        stages += (SimRead(options.reads, options.read_s, sleeps),)
+        edges += ((Role.READ, Role.THINK),)
     return ModelPack(name="sim", stages=stages, edges=edges, sessions_max=200, test_double=True, notice=NOTICE)
