@@ -29,7 +29,7 @@ SERVER = {"url": "http://127.0.0.1:9/v1", "model": "m"}
 
 def test_the_pack_fits_the_stage_graph_and_its_thinker_is_not_pausable() -> None:
     graph = build_graph(create({**SERVER, "parallel": 3, "sessions": 2}, 2))
-    assert set(graph.nodes) == set(Role) - {Role.TICK}
+    assert set(graph.nodes) == set(Role) - {Role.TICK, Role.READ}
     thinker = graph.nodes[Role.THINK]
     assert is_engine(thinker)
     assert (thinker.spec.pausable, thinker.spec.batch_max, graph.pack.sessions_max) == (False, 3, 2)
