@@ -225,8 +225,8 @@ class SchedulingSettings(_Section):
     pressing_ms: Ms = 1000
     """chunk_deadline: a session is pressing this long before its newest chunk begins to play."""
     ride_units: int = Field(2, ge=0, le=1000)
-    """listener, on the device `cpu`: while somebody waits for first audio, others share a step only if they run dry within
-    so many units."""
+    """listener: while somebody waits for first audio, others share a step only if they run dry within so many units; where
+    time is spare to work ahead, all do."""
     spare_lead_ms: int = Field(20_000, ge=0, le=600_000)
     """listener, on devices other than `cpu`: how far beyond the lead target idle time works ahead, if nobody interrupts."""
     spare_cut_share: float = Field(0.3, gt=0, le=1)

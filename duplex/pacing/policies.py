@@ -23,14 +23,18 @@ from duplex.units import MonoNs, ns_from_ms
 
 Foresight = Callable[[Address], MonoNs | None]
 """When the listener of a reply will interrupt it, as far as that is certain; None: never, or not known."""
-_CUT_SMOOTHING = 0.05
+_CUT_SMOOTHING = 0.03
 """Weight of the newest reply in the share of replies that are cut."""
+_CUT_SHARE_FIRST = 1.5
+"""What is believed of people at first, in terms of the share from which on nothing is made ahead."""
 
 
 class _Indifferent:
     """What most policies make of how conversations go: nothing."""
 
-    ride_units: int | None = None
+    def ride_units(self, dedicated: bool) -> int | None:
+        """Any may ride."""
+        return None
 
     def reply_begins(self) -> None:
         """Not minded."""
@@ -119,14 +123,18 @@ class Listener:
     def __init__(
         self, first_deadline_ms: int, ride_units: int, spare_lead_ms: int = 0, spare_cut_share: float = 0.3
     ) -> None:
-        self.ride_units: int | None = ride_units
+        self._ride_units = ride_units
         self._first_ns = ns_from_ms(first_deadline_ms)
         self._spare_ns_max = ns_from_ms(spare_lead_ms)
         self._spare_cut_share = spare_cut_share
-        self._cut_share = spare_cut_share
+        self._cut_share = min(1.0, _CUT_SHARE_FIRST * spare_cut_share)
         """Share of the replies that were cut of late; begins where nothing is made ahead."""
         self.spare_ns = 0
         """How far ahead of the lead target work may go at this moment."""
+
+    def ride_units(self, dedicated: bool) -> int | None:
+        """All ride on a device of its own while a reserve is worth making; else those who need it soon."""
+        return None if dedicated and self.spare_ns else self._ride_units
 
     def reply_begins(self) -> None:
         """A reply is asked for: counts as not cut."""

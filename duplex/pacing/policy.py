@@ -45,9 +45,12 @@ class Policy(Protocol):
     def bounded(self) -> bool:
         """Whether generation keeps to the lead target; False: it runs as far ahead of the listener as it can."""
 
-    @property
-    def ride_units(self) -> int | None:
-        """Units of slack below which work may share a step with one that waits for first audio; None: any may."""
+    def ride_units(self, dedicated: bool) -> int | None:
+        """Return the units of slack below which work may share a step with one that waits for first audio; None: any may.
+
+        Args:
+            dedicated: the step runs on a device of its own.
+        """
 
     def reply_begins(self) -> None:
         """A reply is asked for."""

@@ -152,13 +152,12 @@ def _ranked(
 def _without_riders(due: list[_Ranked], policy: Policy, unit_ns: int) -> list[_Ranked]:
     """While somebody waits for first audio, leave out those who have time: each rider makes the step longer.
 
-    On a dedicated device a rider costs little, and what it makes is a reserve for the next burst: there all ride.
+    On a dedicated device a rider costs little, and what it makes is a reserve for the next burst: there all may ride.
     """
-    if policy.ride_units is None or not due or due[0][3].dedicated:
+    units = policy.ride_units(due[0][3].dedicated) if due else None
+    if units is None or not any(_waits_for_first(ranked[3]) for ranked in due):
         return due
-    if not any(_waits_for_first(ranked[3]) for ranked in due):
-        return due
-    soon = policy.ride_units * unit_ns
+    soon = units * unit_ns
     return [ranked for ranked in due if ranked[0] < Urgency.PACED or (ranked[0] == Urgency.PACED and ranked[1] <= soon)]
 
 

@@ -152,7 +152,8 @@ POLICIES: dict[str, Policy] = {
 class Riding:
     """A policy's ranks without its rule for who may ride along."""
 
-    ride_units = None
+    def ride_units(self, dedicated: bool) -> int | None:
+        return None
 
     def __init__(self, policy: Policy) -> None:
         self.name, self.bounded, self.rank = policy.name, policy.bounded, policy.rank
