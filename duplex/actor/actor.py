@@ -127,6 +127,7 @@ class SessionActor:
             tick_mode=context.tick_ms is not None,
             bounded=context.runners.policy.bounded,
             tenant=tenant,
+            speculates=context.runners.graph.pack.speculates,
             speaking_rate_wpm=context.runners.graph.pack.speaking_rate_wpm,
         )
         self._core = SessionCore(session_id, config, settings, traits, new_id, next_job)

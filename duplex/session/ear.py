@@ -1,7 +1,7 @@
 """The ear of a session: from VAD windows to committed turns of the user.
 
     onset ──► utterance ──► pause: end of turn ∥ transcription ──► look ──► commit ──► transcript ──► the core's turn
-                  ▲                │ speech goes on                 │
+                  ▲                │ speech goes on    └► foreseen  │
                   └────────────────┴────────────────────────────────┘ (what was begun is taken back)
 
 While a reply is alive the onset may be an interruption; that is the barge-in policy's business (`duplex.session.barge_in`).
@@ -43,6 +43,12 @@ class Mind(Protocol):
 
     def turn_ready(self, item: Item, auto: bool, marks: dict[str, MonoNs]) -> None:
         """A turn of the user has its words (None if transcription failed)."""
+
+    def turn_foreseen(self, text: str, since: MonoNs) -> None:
+        """The words of a pause are there before it is decided whether the turn has ended; speech ended at `since`."""
+
+    def turn_withdrawn(self, resumed: bool) -> None:
+        """What may have been foreseen has not come: speech goes on, or else the utterance is given up."""
 
     def interrupt(self) -> None:
         """The user interrupts: cut the output."""
@@ -149,7 +155,7 @@ class Ear:
             case Fact.ONSET:
                 self._onset(span, now)
             case Fact.RESUMED:
-                self._take_back()
+                self._take_back(resumed=True)
             case Fact.PAUSE:
                 self._pause(span, now)
             case Fact.LOOK:
@@ -246,6 +252,9 @@ class Ear:
             transcription.error = payload.reason
         if transcription.item is not None:
             self._transcribed(job, transcription, now)
+        elif transcription.text and self._detection is not None and self._detection.create_response:
+            since = MonoNs(now - ns_from_samples(Samples(self._analysed - transcription.speech_end)))
+            self._mind.turn_foreseen(transcription.text, since)
         return True
 
     def close(self) -> None:
@@ -433,9 +442,10 @@ class Ear:
         self._end_probability = None
         self._decides = False
 
-    def _take_back(self) -> None:
+    def _take_back(self, resumed: bool = False) -> None:
         """Speech goes on (or the utterance is none): what was begun at the pause is not wanted."""
         self._stop_asking()
+        self._mind.turn_withdrawn(resumed)
         for job in [job for job, each in self._transcriptions.items() if each.item is None]:
             del self._transcriptions[job]
             self._outbox.add(Drop(role=Role.TRANSCRIBE, job=job))
