@@ -212,7 +212,6 @@ class Watched(World):
                 account.thrown += speculation._draft.reply.generated
             discard(outcome)
 
-
         def executed(effect: Effect) -> None:
             match effect:
                 case Submit(job=Job(id=job)) | SubmitUtterance(id=job):
