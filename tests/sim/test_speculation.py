@@ -283,7 +283,12 @@ def test_no_draft_over_a_reply_that_still_plays() -> None:
 
 # Thrown away. -------------------------------------------------------------------------------------------------------
 
-MOMENTS = {"think": {"first_token_s": 0.5}, "talk": {"talk_s": 0.5}, "vocode": {"vocode_s": 0.5}, "made": {}}
+MOMENTS: dict[str, dict[str, Any]] = {
+    "think": {"first_token_s": 0.5},
+    "talk": {"talk_s": 0.5},
+    "vocode": {"vocode_s": 0.5},
+    "made": {},
+}
 """Where the draft is when it is thrown away."""
 moments = pytest.mark.parametrize("moment", MOMENTS)
 
