@@ -369,6 +369,13 @@ DROPS: dict[str, Callable[[Session], None]] = {
     "no detection": lambda s: s.event(
         type="session.update", session={"type": "realtime", "audio": {"input": {"turn_detection": None}}}
     ),
+    "no answers": lambda s: s.event(
+        type="session.update",
+        session={
+            "type": "realtime",
+            "audio": {"input": {"turn_detection": {"type": "semantic_vad", "create_response": False}}},
+        },
+    ),
     "reply": lambda s: s.event(type="response.create"),
 }
 ANSWERED = {"cancel", "clear output", "reply"}
