@@ -333,8 +333,7 @@ class SessionCore:
     def turn_foreseen(self, text: str, since: MonoNs) -> None:
         """The turn may have ended, and these are its words: begin the reply, if the committed turn would get one at once."""
         wanted = self._settings.turn.speculate and self._traits.speculates and not self._traits.tick_mode
-        free = not (self.lane.alive or self._wanted is not None or self._awaits_words)
-        if not wanted or not free or "audio" not in self.config.modalities:
+        if not wanted or self.lane.alive or self._awaits_words or "audio" not in self.config.modalities:
             return  # text alone has no listener who waits for sound, and no bound
         request = CreateReply()
         reply = self._new_reply(since, request)

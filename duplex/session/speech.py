@@ -202,8 +202,7 @@ class Speech:
     @property
     def full(self) -> bool:
         """The thinker is as far ahead as it may be."""
-        bounded = self._bounded or self._reply.speculative
-        return bounded and len(self._waiting) >= self._pacing.clauses_ahead
+        return self._bounded and len(self._waiting) >= self._pacing.clauses_ahead
 
     def think_pace(self, now: MonoNs) -> Pace:
         """Return the pace of the reply's text: all that later stages hold counts as lead, and clauses are its credit."""

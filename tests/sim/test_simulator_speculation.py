@@ -85,6 +85,24 @@ def test_a_draft_is_served_after_everyone_and_beside_nobody_who_cannot_wait(monk
     assert served > 50 and kept_out > 10
 
 
+def test_a_talker_that_streams_stops_where_a_draft_has_sound_enough() -> None:
+    world = Watched(profile(), "listener", chosen(settings=ON))
+    most: list[int] = []
+
+    def look() -> None:
+        for person in world.people.values():
+            draft = person.session.core._speculation._draft
+            if draft is not None and draft.turns._speech is not None:
+                most.append(draft.reply.generated + draft.turns._speech._unvoiced())
+
+    world.every(0.01, look)
+    world.run([caller("c", speech_s=4.0, pauses=((1.0, 1.5),))])
+    piece = 2 * 80 * 48
+    assert 48 * 600 <= max(most) < 48 * 600 + 2 * piece
+    world.settle()
+    assert world.runners.idle
+
+
 @pytest.mark.parametrize("pausable", [True, False])
 def test_a_saturated_engine_keeps_no_slot_for_a_draft(pausable: bool) -> None:
     """Two who pause in the middle of a sentence, where a slow thinker would think of an answer; others ask meanwhile."""

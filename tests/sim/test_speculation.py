@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import itertools
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,12 +16,12 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from duplex.config import PacingSettings, Settings, TurnSettings
-from duplex.payloads import Audio, StageError
+from duplex.payloads import Address, Audio, Job, JobId, Message, Pace, Prompt, StageError
 from duplex.protocol import TransportName
 from duplex.session.effects import Enqueue, Send, Submit
 from duplex.session.events import ReplyCreated
 from duplex.stages.contract import Role
-from duplex.units import ns_from_ms
+from duplex.units import MonoNs, ns_from_ms
 from tests.sim.world import Server, Session
 
 pytestmark = pytest.mark.sim
@@ -28,6 +30,7 @@ COSTS: dict[str, Any] = {"first_token_s": 0.03, "token_s": 0.005, "talk_s": 0.02
 SPOKEN_MS = 960
 WORDS_AT_MS = SPOKEN_MS + 64 + 70
 """The pause's words are there, and the draft has begun."""
+ID = re.compile(r"(item|resp|conv|sess)_\w+")
 TRANSPORTS: list[TransportName] = ["webrtc", "websocket"]
 
 
@@ -57,14 +60,15 @@ def told(session: Session) -> list[Any]:
     """Return what the client was told, without ids and measures; a reply's text as one, and the length of its audio."""
     names: dict[str, str] = {}
 
-    def plain(value: Any, key: str = "") -> Any:
+    def plain(value: Any) -> Any:
         if isinstance(value, dict):
-            return {k: plain(v, k) for k, v in value.items() if k not in ("event_id", "obfuscation")}
+            return {k: plain(v) for k, v in value.items() if k != "event_id"}
         if isinstance(value, list):
-            return [plain(each, key) for each in value]
-        if isinstance(value, str) and value.startswith(("item_", "resp_", "conv_", "sess_")):
-            return names.setdefault(value, f"{value.split('_')[0]}{len(names)}")
-        return value
+            return [plain(each) for each in value]
+        return ID.sub(named, value) if isinstance(value, str) else value
+
+    def named(found: re.Match[str]) -> str:
+        return names.setdefault(found[0], f"{found[1]}{len(names)}")
 
     shown: list[Any] = []
     joined: dict[tuple[str, str], Any] = {}
@@ -222,6 +226,24 @@ def test_a_reply_that_was_made_to_its_end_is_adopted_with_its_end() -> None:
         session.leave()
     server.advance(100)
     assert outcomes(server) == {"adopted": 2}
+    settled(server)
+
+
+def test_a_sentence_that_is_added_right_behind_another_is_drafted_too() -> None:
+    server = serve()
+    took = iter([0.45])
+    server.world.costs["transcribe"] = lambda: next(took, 0.02)
+    session = server.connect()
+    session.say(800)
+    server.advance(800 + 250)
+    assert "input_audio_buffer.committed" in session.client.types()
+    session.say(800)
+    server.advance(9000)
+    assert outcomes(server) == {"adopted": 1}
+    assert len(session.client.of("response.created")) == 1
+    heard = [e["transcript"] for e in session.client.of("conversation.item.input_audio_transcription.completed")]
+    assert server.stage("think").prompts[-1].messages[-1].text == " ".join(heard)
+    assert len(heard) == 2
     settled(server)
 
 
@@ -482,6 +504,21 @@ def test_a_full_engine_that_cannot_pause_aborts_a_draft_for_others() -> None:
     assert "error" not in one.client.types()
     assert len(one.client.of("response.done")) == len(other.client.of("response.done")) == 1
     settled(server)
+
+
+def test_those_who_have_time_leave_the_step_of_a_draft_once_it_is_adopted() -> None:
+    server = serve(first_token_s=1.0)
+    runner = server.runners.runners[Role.THINK]
+    far, first = Pace(since=MonoNs(0), dry_at=MonoNs(10**10)), Pace(since=MonoNs(0))
+    for number, pace in enumerate((far, replace(first, speculative=True)), start=1):
+        address = Address(session=f"s{number}", lane=0, epoch=0, reply="r")
+        prompt = Prompt(messages=(Message(role="user", text="go"),))
+        server.runners.open(address.session, lambda job, out: None)
+        runner.submit(Job(id=JobId(number), stage=Role.THINK, address=address, payload=prompt, pace=pace))
+    thoughts = server.stage("think")._running
+    assert [thoughts[JobId(number)].paused for number in (1, 2)] == [False, False]
+    runner.repace(JobId(2), first)
+    assert [thoughts[JobId(number)].paused for number in (1, 2)] == [True, False]
 
 
 # Properties. --------------------------------------------------------------------------------------------------------

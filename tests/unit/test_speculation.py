@@ -19,7 +19,8 @@ from duplex.session.lane import Lane, Reply
 from duplex.session.speculation import Ask, Draft, Outcome, Speculation
 from duplex.session.traits import Traits
 from duplex.session.turn_output import TurnOutput
-from duplex.units import MonoNs
+from duplex.timeline.playback import WebRtcDelay
+from duplex.units import MonoNs, ns_from_samples
 
 pytestmark = pytest.mark.unit
 NOW, LATER = MonoNs(10**9), MonoNs(2 * 10**9)
@@ -29,14 +30,26 @@ ASK = Ask(
 TRAITS = Traits(transport="websocket", semantic=True, pausable=True, transcribes=True, tick_mode=False)
 
 
+LATENTS = Latents(clause=0, frames=100, hop=480, rate=24_000, words=(), data=None)
+"""Two seconds."""
+
+
+def sound_of(effect: Effect) -> Sound:
+    """Return what the vocoder makes of a chunk."""
+    assert isinstance(effect, Submit) and isinstance(effect.job.payload, LatentChunk)
+    chunk = effect.job.payload
+    pcm = np.zeros((chunk.last - chunk.first) * chunk.latents.hop, np.int16)
+    return Sound(clause=0, pcm=pcm, rate=24_000, last=chunk.last == chunk.latents.frames)
+
+
 class Rig:
     """A draft over a bare outbox; its stages are played by hand."""
 
-    def __init__(self) -> None:
+    def __init__(self, webrtc: WebRtcDelay | None = None) -> None:
         jobs = itertools.count(1)
         self.outbox = Outbox(lambda: JobId(next(jobs)))
         self.pacing = PacingSettings()
-        self.lane = Lane(0, None, self.pacing)
+        self.lane = Lane(0, webrtc, self.pacing)
         self.conversation = Conversation(10)
         self.speculation = Speculation(self.outbox)
         self.finished: list[ReplyStatus] = []
@@ -63,24 +76,17 @@ class Rig:
             effects.append(effect)
         return effects
 
-    def answer(self, effect: Effect, payload: Payload | StageError) -> list[Effect]:
+    def answer(self, effect: Effect, payload: Payload | StageError, at: MonoNs = NOW) -> list[Effect]:
         assert isinstance(effect, Submit)
-        assert self.speculation.take(effect.job.id, payload, NOW)
+        assert self.speculation.take(effect.job.id, payload, at)
         return self.drain()
 
-    def vocode(self, effect: Effect) -> list[Effect]:
-        assert isinstance(effect, Submit) and isinstance(effect.job.payload, LatentChunk)
-        chunk = effect.job.payload
-        pcm = np.zeros((chunk.last - chunk.first) * chunk.latents.hop, np.int16)
-        return self.answer(effect, Sound(clause=0, pcm=pcm, rate=24_000, last=chunk.last == chunk.latents.frames))
-
-    def sounding(self) -> list[Effect]:
-        """Make the draft as far as it may be made; return what came out meanwhile."""
+    def sounding(self, at: MonoNs = NOW) -> list[Effect]:
+        """Make the draft as far as it may be made, its sound at some time; return what came out meanwhile."""
         (think,) = self.drain()
         (talk,) = self.answer(think, TextDelta(text="All is well.", tokens=4, finish="stop"))
-        latents = Latents(clause=0, frames=100, hop=480, rate=24_000, words=(), data=None)
-        effects = [think, talk, *self.answer(talk, latents)]
-        while isinstance(effects[-1], Submit) and (more := self.vocode(effects[-1])):
+        effects = [think, talk, *self.answer(talk, LATENTS)]
+        while more := self.answer(effects[-1], sound_of(effects[-1]), at):
             effects += more
         return effects
 
@@ -109,8 +115,35 @@ def test_what_was_kept_back_comes_out_in_order_when_it_is_adopted() -> None:
     assert kinds == [ReplyOutputStarted, ReplyText, Enqueue, Enqueue, Enqueue, Submit]
     assert isinstance(effects[-1], Submit) and not effects[-1].job.pace.speculative
     assert effects[-1].job.pace.dry_at == LATER + 600 * 10**6
+    assert effects[-1].job.pace.newest_starts == LATER
     assert [reply.id for reply in rig.lane] == ["r"] and len(rig.conversation) == 1
     assert rig.speculation.said is None
+
+
+def test_the_listener_of_an_adopted_draft_hears_it_from_then_on() -> None:
+    webrtc = WebRtcDelay(60, 40)
+    rig = Rig(webrtc)
+    rig.sounding()
+    draft = rig.speculation.claim(ASK)
+    assert draft is not None
+    draft.adopt(rig.lane, rig.conversation, LATER)
+    assert rig.lane.dry_at(LATER) == LATER + 600 * 10**6 + ns_from_samples(webrtc.estimate().delay)
+
+
+def test_how_long_a_draft_takes_says_nothing_of_the_stages_lateness() -> None:
+    rig = Rig()
+    usual = rig.lane.stage_jitter.p95_ms
+    effects = rig.sounding(at=LATER)
+    assert rig.lane.stage_jitter.p95_ms == usual
+    rig = Rig()
+    (think,) = rig.drain()
+    (talk,) = rig.answer(think, TextDelta(text="All is well.", tokens=4, finish="stop"))
+    (chunk,) = rig.answer(talk, LATENTS)
+    draft = rig.speculation.claim(ASK)
+    assert draft is not None and isinstance(chunk, Submit) and effects
+    draft.adopt(rig.lane, rig.conversation, LATER)
+    assert draft.turns.take(chunk.job.id, sound_of(chunk), MonoNs(LATER + 10**7))
+    assert rig.lane.stage_jitter.p95_ms < usual  # on time, counted from the adoption
 
 
 def test_a_job_in_work_gets_its_listeners_pace_at_the_adoption() -> None:
