@@ -109,6 +109,10 @@ class TurnSettings(_Section):
     """Silence after which transcription and the semantic end of turn begin to compute; speech that goes on takes it back."""
     speculate: bool = True
     """Begin the reply as soon as the pause's words are there; it is adopted with the turn, or thrown away unheard."""
+    partial_every_ms: Ms = 0
+    """Voice between two partial transcripts of a turn, for clients that want its words while it is spoken (700 reads well); 0
+    gives none. One that computes when the turn pauses has to end before the final one begins: where a transcription takes
+    longer than `pause_ms` and others wait for its stage, answers come later by the rest of it."""
     first_look_ms: Ms = 200
     """Silence after which it is decided whether the turn has ended (semantic_vad)."""
     look_every_ms: Ms = 400
