@@ -336,6 +336,19 @@ def test_speech_that_goes_on_throws_it_away_unheard(moment: str) -> None:
     settled(server)
 
 
+def test_the_test_double_says_to_the_turn_what_it_would_have_said_to_the_half_of_it() -> None:
+    server = serve(end_probability=0.1, script=("One two three.", "Four five six."))
+    session = server.connect()
+    for _ in range(2):
+        speak(server, session)
+        server.advance(100)
+        session.say(800)
+        server.advance(12_000)
+    assert outcomes(server) == {"resumed": 2, "adopted": 2}
+    done = session.client.of("response.output_audio_transcript.done")
+    assert [event["transcript"] for event in done] == ["One two three.", "Four five six."]
+
+
 CHANGES: dict[str, Callable[[Session], None]] = {
     "instructions": lambda s: s.event(
         type="session.update", session={"type": "realtime", "instructions": "be brief"}
