@@ -333,7 +333,7 @@ class SessionCore:
     def turn_foreseen(self, text: str, since: MonoNs) -> None:
         """The turn may have ended, and these are its words: begin the reply, if the committed turn would get one at once."""
         wanted = self._settings.turn.speculate and self._traits.speculates and not self._traits.tick_mode
-        if not wanted or self.lane.alive or self._awaits_words or "audio" not in self.config.modalities:
+        if not wanted or self.lane.alive or "audio" not in self.config.modalities:
             return  # text alone has no listener who waits for sound, and no bound
         request = CreateReply()
         reply = self._new_reply(since, request)
@@ -363,12 +363,7 @@ class SessionCore:
     @property
     def _listens(self) -> bool:
         """Words are still to come that a reply should know of."""
-        return self._ear.speaking or self._awaits_words
-
-    @property
-    def _awaits_words(self) -> bool:
-        """A turn has ended, and its words are still to come."""
-        return self._ear.committing or self.conversation.awaits_transcript()
+        return self._ear.committing or self._ear.speaking or self.conversation.awaits_transcript()
 
     def _start_wanted(self) -> None:
         """Go on with what waits: a reply that was accepted before its words came, or the next turn's."""
