@@ -143,6 +143,12 @@ class TurnSettings(_Section):
     """Voiced time that makes an onset."""
     pause_ms: Ms = 64
     """Silence after which transcription and the semantic end of turn begin to compute; speech that goes on takes it back."""
+    speculate: bool = True
+    """Begin the reply as soon as the pause's words are there; it is adopted with the turn, or thrown away unheard."""
+    partial_every_ms: Ms = 0
+    """Voice between two partial transcripts of a turn, for clients that want its words while it is spoken (700 reads well); 0
+    gives none. One that computes when the turn pauses has to end before the final one begins: where a transcription takes
+    longer than `pause_ms` and others wait for its stage, answers come later by the rest of it."""
     first_look_ms: Ms = 200
     """Silence after which it is decided whether the turn has ended (semantic_vad)."""
     look_every_ms: Ms = 400
@@ -209,6 +215,8 @@ class PacingSettings(_Section):
     """Silence before a reply of a model in lock-step, against the jitter of its ticks."""
     first_clause_words_max: int = Field(4, ge=1, le=50)
     """Words of a reply's first clause where no punctuation ends it before: fewer speak sooner, more sound smoother."""
+    speculative_ms_max: Ms = 600
+    """Sound made of a reply before its turn has ended; 0 makes its text alone."""
     clauses_ahead: int = Field(2, ge=1, le=16)
     """Clauses the thinker may be ahead of the talker."""
     text_chars_max: int = Field(8_000, ge=100)

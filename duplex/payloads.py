@@ -251,7 +251,7 @@ class StageError:
 
     reason: str
     kind: str = "failed"
-    """failed, timeout, refused (queue full) or unavailable."""
+    """failed, timeout, refused (queue full), unavailable, or preempted (speculative work made room for other work)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

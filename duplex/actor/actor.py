@@ -130,6 +130,7 @@ class SessionActor:
             reads=Role.READ in nodes,
             bounded=context.runners.policy.bounded,
             tenant=tenant,
+            speculates=context.runners.graph.pack.speculates,
             speaking_rate_wpm=context.runners.graph.pack.speaking_rate_wpm,
         )
         self._core = SessionCore(session_id, config, settings, traits, new_id, next_job)

@@ -63,10 +63,10 @@ class FcfsCapped(_Indifferent):
     def rank(self, work: Work, now: MonoNs, unit_ns: int) -> Rank:
         """Order of arrival, or held."""
         pace = work.pace
-        if pace.speculative:
-            return Urgency.SPECULATIVE, work.arrived
         if pace.blocked:
             return Urgency.HELD, FAR
+        if pace.speculative:
+            return Urgency.SPECULATIVE, work.arrived
         if pace.hold_until is not None and now < pace.hold_until:
             return Urgency.HELD, pace.hold_until
         return Urgency.PACED, work.arrived

@@ -1,10 +1,11 @@
 """Urgency: which work is due first, across sessions, in terms of their listeners.
 
-    CRITICAL  would run dry before its next unit is done            least slack first
-    FIRST     no audio yet                                           oldest first; CRITICAL from its deadline on
-    PACED     below the lead target                                  least lead first
-    SPARE     at the target, on a device that would else be idle     least lead first
-    HELD      at the target: not scheduled
+    CRITICAL     would run dry before its next unit is done            least slack first
+    FIRST        no audio yet                                          oldest first; CRITICAL from its deadline on
+    PACED        below the lead target                                 least lead first
+    SPARE        at the target, on a device that would else be idle    least lead first
+    SPECULATIVE  of a reply whose turn has not ended                   oldest first
+    HELD         at the target, or without credit: not scheduled
 
 Source: DESIGN.md §5.
 """
@@ -45,10 +46,10 @@ def rank(pace: Pace, now: MonoNs, unit_ns: int, first_deadline_ns: int, spare_ns
         first_deadline_ns: wait after which first audio counts as critical.
         spare_ns: how far beyond the lead target work may go while nothing else is due.
     """
-    if pace.speculative:
-        return Urgency.SPECULATIVE, pace.since
     if pace.blocked:
         return Urgency.HELD, FAR
+    if pace.speculative:
+        return Urgency.SPECULATIVE, pace.since
     if pace.unpaced:
         return Urgency.PACED, _BEHIND + pace.since
     if pace.dry_at is None:

@@ -36,6 +36,7 @@ from duplex.session.events import (
     ItemRetrieved,
     ItemTruncated,
     ItemView,
+    Overheard,
     PlayoutCleared,
     PlayoutStarted,
     PlayoutStopped,
@@ -240,6 +241,7 @@ _PlainEvent = (
     | ItemRetrieved
     | ItemDeleted
     | ItemTruncated
+    | Overheard
     | Transcribed
     | TranscriptionFailed
     | Failure
@@ -282,7 +284,7 @@ def _encode_input(event: SpeechStarted | SpeechStopped | InputCommitted | InputC
 
 
 def _encode_item(
-    event: ItemAdded | ItemRetrieved | ItemDeleted | ItemTruncated | Transcribed | TranscriptionFailed,
+    event: ItemAdded | ItemRetrieved | ItemDeleted | ItemTruncated | Overheard | Transcribed | TranscriptionFailed,
 ) -> list[_Event]:
     match event:
         case ItemAdded(item=view, previous_item_id=previous):
@@ -295,17 +297,20 @@ def _encode_item(
         case ItemTruncated(item_id=item_id, audio_end=end):
             fields = {"item_id": item_id, "content_index": 0, "audio_end_ms": ms_from_samples(end)}
             return [{"type": "conversation.item.truncated", **fields}]
-        case Transcribed() | TranscriptionFailed():
+        case Overheard() | Transcribed() | TranscriptionFailed():
             return _encode_transcription(event)
         case _:
             assert_never(event)
 
 
-def _encode_transcription(event: Transcribed | TranscriptionFailed) -> list[_Event]:
+def _encode_transcription(event: Overheard | Transcribed | TranscriptionFailed) -> list[_Event]:
     kind, place = "conversation.item.input_audio_transcription", {"item_id": event.item_id, "content_index": 0}
     if isinstance(event, TranscriptionFailed):
         error = {"type": "server_error", "code": "transcription_failed", "message": event.message, "param": None}
         return [{"type": f"{kind}.failed", **place, "error": error}]
-    delta: list[_Event] = [{"type": f"{kind}.delta", **place, "delta": event.text}] if event.text else []
+    if isinstance(event, Overheard):
+        return [{"type": f"{kind}.delta", **place, "delta": event.delta}]
+    rest = event.text.removeprefix(event.told) if event.text.startswith(event.told) else ""
+    delta: list[_Event] = [{"type": f"{kind}.delta", **place, "delta": rest}] if rest else []
     usage = {"type": "duration", "seconds": event.seconds}
     return [*delta, {"type": f"{kind}.completed", **place, "transcript": event.text, "usage": usage}]

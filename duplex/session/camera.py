@@ -90,14 +90,18 @@ class Camera:
             self._count("failed")
         return True
 
-    def note(self, now: MonoNs) -> str | None:
-        """An answer starts: return what it is told, None where nothing is legible or the camera is off."""
-        self.give_up()
+    def legible(self, now: MonoNs) -> str | None:
+        """Return what was read last; None where nothing is legible, or the camera is off."""
         reading = self._reading
         if reading is None or now - reading.at > self._age_max_ns:
             return None
-        text = " ".join(_BETWEEN_LINES.join(reading.lines).split())[: self._settings.text_chars_max].strip()
-        if not text:
+        text = " ".join(_BETWEEN_LINES.join(reading.lines).split())
+        return text[: self._settings.text_chars_max].strip() or None
+
+    def note(self, now: MonoNs) -> str | None:
+        """Return what an answer is told, None where nothing is legible or the camera is off."""
+        text, reading = self.legible(now), self._reading
+        if text is None or reading is None:
             return None
         return f"Text visible on camera ({seconds_from_ns(MonoNs(max(0, now - reading.at))):.1f} s ago): {text}"
 

@@ -160,10 +160,18 @@ class Conversation:
         """Return whether a committed turn of the user has no words yet."""
         return any(item.text is None and item.role == "user" for item in self._items)
 
-    def messages(self, instructions: str) -> tuple[Message, ...]:
-        """Return the history as heard; turns of one role that follow each other become one message."""
+    def messages(self, instructions: str, said: str | None = None) -> tuple[Message, ...]:
+        """Return the history as heard; turns of one role that follow each other become one message.
+
+        Args:
+            instructions: stand before all of it.
+            said: words of a turn that is not committed yet: as the history will be once it is.
+        """
         messages: list[Message] = [Message(role="system", text=instructions)] if instructions else []
-        for item in self._items:
+        items = self._items
+        if said is not None:
+            items = [*items, Item(id="", role="user", modality="audio", text=said)][-self._items_max :]
+        for item in items:
             text = item.heard_text().strip()
             if not text:
                 continue

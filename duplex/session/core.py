@@ -12,11 +12,11 @@ from enum import Enum
 from typing import Literal
 
 from duplex.config import Settings
-from duplex.payloads import CONVERSATION_LANE, Address, JobId, StageError, TickOutput
+from duplex.payloads import CONVERSATION_LANE, Address, JobId, Message, StageError, TickOutput
 from duplex.session.barge_in import BargeIn
-from duplex.session.camera import Camera
+from duplex.session.camera import Camera, with_note
 from duplex.session.config import SessionConfig
-from duplex.session.conversation import Conversation, Item, ItemError, SpokenText
+from duplex.session.conversation import Conversation, Item, ItemError
 from duplex.session.ear import Ear
 from duplex.session.effects import CutLane, Effect, Outbox, ReleaseOutput
 from duplex.session.events import (
@@ -61,9 +61,10 @@ from duplex.session.messages import (
     StageOutput,
     TruncateItem,
 )
+from duplex.session.speculation import Ask, Draft, Speculation
 from duplex.session.tick_output import TickOutputPolicy
 from duplex.session.traits import Traits
-from duplex.session.turn_output import TurnOutput
+from duplex.session.turn_output import Floor, TurnOutput
 from duplex.session.view import LaneState, lane_state
 from duplex.timeline.playback import WebRtcDelay
 from duplex.units import (
@@ -129,7 +130,8 @@ class SessionCore:
         self._ear = Ear(
             session, config.turn_detection, settings.turn, barge_in, traits, self.conversation, self._outbox, new_id, self,
         )  # fmt: skip
-        self._turns = TurnOutput(self.lane, self.conversation, self._outbox, pacing, traits, self)
+        self._turns = self._turn_output(self._outbox, self)
+        self._speculation = Speculation(self._outbox)
         self._ticks = TickOutputPolicy(self.lane, self._outbox, self._new_tick_reply, self)
         self._camera = Camera(session, settings.camera, settings.media.video_lag_ms, traits, self._outbox)
         self._wanted: _Wanted | None = None
@@ -218,6 +220,8 @@ class SessionCore:
                 self._client_stream(msg)
         except ItemError as error:
             self._failure(error.code, str(error), getattr(msg, "event_id", None), error.param)
+        if self._speculation.said is not None:
+            self._speculation.check(self._ask(CreateReply(), self._speculation.said))
 
     def _client_item(self, msg: Inbound) -> bool:
         """Take a client event about an item; return False if it is about something else."""
@@ -263,7 +267,9 @@ class SessionCore:
             self._ticks.fail(msg.payload.reason)
         elif self._camera.take(msg.job, msg.payload):
             self._start_wanted()
-        elif not self._ear.take(msg.job, msg.payload, self._now):
+        elif not self._ear.take(msg.job, msg.payload, self._now) and not self._speculation.take(
+            msg.job, msg.payload, self._now
+        ):
             self._turns.take(msg.job, msg.payload, self._now)
         self._settle_playout()
 
@@ -337,6 +343,25 @@ class SessionCore:
         if auto and answers and not self._traits.tick_mode and (active is None or active.status != "accepted"):
             self._wanted = _Wanted(CreateReply(), marks, marks["speech_end"])
         self._start_wanted()
+        self._speculation.discard("dropped")  # a turn that is not answered at once
+
+    def turn_foreseen(self, text: str, since: MonoNs) -> None:
+        """The turn may have ended, and these are its words: begin the reply, if the committed turn would get one at once."""
+        wanted = self._settings.turn.speculate and self._traits.speculates and not self._traits.tick_mode
+        if not wanted or self.lane.alive or "audio" not in self.config.modalities:
+            return  # text alone has no listener who waits for sound, and no bound
+        if self._camera.awaited_until(self._now) is not None:
+            return  # the prompt is about to change
+        request = CreateReply()
+        reply = self._new_reply(since, request)
+        reply.speculative = True
+        ask = self._ask(request, text)
+        draft = Draft(text, ask, reply, self._new_id("item"), self._outbox, self, self._turn_output)
+        self._speculation.begin(draft, with_note(ask.messages, self._camera.note(self._now)), self._now)
+
+    def turn_withdrawn(self, resumed: bool) -> None:
+        """The turn has not ended as foreseen: speech goes on, or there was none."""
+        self._speculation.discard("resumed" if resumed else "dropped")
 
     # Replies. -------------------------------------------------------------------------------------------------------
 
@@ -363,18 +388,50 @@ class SessionCore:
         """Go on with what waits: a reply that was accepted before its words came, or the next turn's."""
         active = self.lane.active
         if active is not None and active.status == "accepted" and not self._listens:
-            self._turns.start(active, self._now, self._camera.note(self._now))
+            self._turns.start(active, self._shown(self.conversation.messages(active.instructions)), self._now)
         elif active is None and self._wanted is not None and not self._ear.speaking:
             wanted, self._wanted = self._wanted, None
             self._accept(wanted)
 
     def _accept(self, wanted: _Wanted) -> None:
+        """Enter a reply into the lane: its draft, if there is one of the same prompt, else a new one."""
         self._unanswered = False
-        reply = self._new_reply(wanted.since, wanted.request)
+        waits, ask = self._listens, self._ask(wanted.request)
+        draft = None if waits else self._speculation.claim(ask)
+        self._speculation.discard("dropped")
+        reply = self._new_reply(wanted.since, wanted.request) if draft is None else draft.reply
+        reply.since, reply.metadata = wanted.since, wanted.request.metadata
         reply.marks.update(wanted.marks)
-        self._outbox.send(ReplyCreated(reply=replace(reply.view(), status="in_progress")))
-        if not self._listens:
-            self._turns.start(reply, self._now, self._camera.note(self._now))
+        created = replace(reply.view(), item=None, status="in_progress", output_text_tokens=0, output_audio=Samples(0))
+        self._outbox.send(ReplyCreated(reply=created))
+        if draft is not None:
+            self._camera.give_up()
+            self._turns = draft.turns
+            draft.adopt(self.lane, self.conversation, self._now)
+            return
+        self.lane.add(reply)
+        if not waits:
+            self._turns.start(reply, self._shown(ask.messages), self._now)
+
+    def _shown(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+        """Return the prompt with what the camera shows; a reading that is not there by now is not waited for."""
+        self._camera.give_up()
+        return with_note(messages, self._camera.note(self._now))
+
+    def _ask(self, request: CreateReply, said: str | None = None) -> Ask:
+        """Return what a reply would be made from, as things stand (and with words that are not committed yet)."""
+        instructions = self.config.instructions if request.instructions is None else request.instructions
+        return Ask(
+            messages=self.conversation.messages(instructions, said),
+            shown=self._camera.legible(self._now),
+            modality="audio" if "audio" in (request.modalities or self.config.modalities) else "text",
+            voice=self.config.voice,
+            speed=self.config.speed,
+            tokens_max=request.tokens_max if request.tokens_max is not None else self.config.tokens_max,
+        )
+
+    def _turn_output(self, outbox: Outbox, floor: Floor) -> TurnOutput:
+        return TurnOutput(self.lane, outbox, self._settings.pacing, self._traits, floor)
 
     def _new_reply(self, since: MonoNs, request: CreateReply) -> Reply:
         modalities = request.modalities or self.config.modalities
@@ -394,22 +451,18 @@ class SessionCore:
             instructions=self.config.instructions if request.instructions is None else request.instructions,
             since=since,
         )
-        self.lane.add(reply)
         return reply
 
     def _new_tick_reply(self, now: MonoNs) -> Reply:
         reply = self._new_reply(now, CreateReply())
+        self.lane.add(reply)
         reply.status = "in_progress"
         self._outbox.send(ReplyCreated(reply=reply.view()))
         return reply
 
     def begin_output(self, reply: Reply) -> None:
         """Give the reply its item, and tell the client."""
-        spoken = SpokenText() if reply.modality == "audio" else None
-        reply.item = Item(
-            id=self._new_id("item"), role="assistant", modality=reply.modality, text=None, status="in_progress", spoken=spoken
-        )  # fmt: skip
-        previous = self.conversation.add(reply.item)
+        previous = self.conversation.add(reply.open(self._new_id("item")))
         self._outbox.send(ReplyOutputStarted(reply=reply.view(), previous_item_id=previous))
 
     def finish(self, reply: Reply, status: ReplyStatus, reason: StatusReason | None, error: str | None) -> None:
@@ -444,6 +497,7 @@ class SessionCore:
         self._outbox.send(ReplyDone(reply=reply.view()))
 
     def _cancel(self, msg: CancelReply) -> None:
+        self._speculation.discard("dropped")
         active = self.lane.active
         if active is None and self._wanted is not None:
             self._wanted = None
@@ -457,6 +511,7 @@ class SessionCore:
 
     def _cut(self, reason: StatusReason) -> None:
         """Make all output of the lane stale, at every stage at once; it is settled when the egress has answered."""
+        self._speculation.discard("dropped")
         if not self.lane.alive:
             return
         self._cut_reason = reason
@@ -558,18 +613,10 @@ class SessionCore:
             estimate = self.lane.webrtc.estimate()
             self._outbox.observe("duplex_ttfas_seconds", ttfas + seconds_from_samples(estimate.delay), observed="heard")
             self._outbox.observe("duplex_playback_error_seconds", seconds_from_samples(estimate.error))
-        overhead = left - marks["vocoded"] + marks["looked"] - marks["look_arrived"]
+        there = max(marks["vocoded"], marks["transcribed"])  # what was made before the turn had ended waited for that
+        overhead = left - there + marks["looked"] - marks["look_arrived"]
         self._outbox.observe("duplex_server_overhead_seconds", seconds_from_ns(MonoNs(overhead)))
-        path = ("speech_end", "committed", "transcribed", "thought", "talked", "vocoded", "sent")
-        names = ("endpointing", "transcribe", "think", "talk", "vocode", "send")
-        split: dict[str, float] = {}
-        before = marks["speech_end"]
-        for name, mark in zip(names, path[1:], strict=True):
-            at = marks.get(mark, before)
-            split[name] = seconds_from_ns(MonoNs(at - before))
-            before = at
-        split["ttfas"] = ttfas
-        self._outbox.send(TurnMetrics(reply_id=reply.id, split=split))
+        self._outbox.send(TurnMetrics(reply_id=reply.id, split=reply.split()))
 
     def _settle_playout(self) -> None:
         """Close what has left (WebSocket) and what has been played to its end."""

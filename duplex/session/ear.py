@@ -1,7 +1,7 @@
 """The ear of a session: from VAD windows to committed turns of the user.
 
     onset ──► utterance ──► pause: end of turn ∥ transcription ──► look ──► commit ──► transcript ──► the core's turn
-                  ▲                │ speech goes on                 │
+                  ▲                │ speech goes on    └► foreseen  │
                   └────────────────┴────────────────────────────────┘ (what was begun is taken back)
 
 While a reply is alive the onset may be an interruption; that is the barge-in policy's business (`duplex.session.barge_in`).
@@ -24,11 +24,13 @@ from duplex.session.events import (
     InputCleared,
     InputCommitted,
     ItemAdded,
+    Overheard,
     SpeechStarted,
     SpeechStopped,
     Transcribed,
     TranscriptionFailed,
 )
+from duplex.session.partials import Partials
 from duplex.session.traits import Traits
 from duplex.session.turns import Fact, TurnTracker, limits_for
 from duplex.timeline.watermark import Watermark
@@ -49,6 +51,12 @@ class Mind(Protocol):
 
     def user_pauses(self) -> None:
         """The user may have finished: an answer may follow soon."""
+
+    def turn_foreseen(self, text: str, since: MonoNs) -> None:
+        """The words of a pause are there before it is decided whether the turn has ended; speech ended at `since`."""
+
+    def turn_withdrawn(self, resumed: bool) -> None:
+        """What may have been foreseen has not come: speech goes on, or else the utterance is given up."""
 
     def interrupt(self) -> None:
         """The user interrupts: cut the output."""
@@ -85,6 +93,8 @@ class _Transcription:
     error: str | None = None
     finished: bool = False
     auto: bool = False
+    told: str = ""
+    """What the client has of it already."""
     marks: dict[str, MonoNs] = field(default_factory=dict)
 
 
@@ -124,6 +134,7 @@ class Ear:
         self._decides = False
         """The present pause is long enough to decide."""
         self._transcriptions: dict[JobId, _Transcription] = {}
+        self._partials = Partials(samples_from_ms(settings.partial_every_ms))
         self._analysed = Samples(0)
         """Position up to which the VAD has spoken; audio that arrived waits behind it."""
         self._commit_wanted: _Commit | None = None
@@ -154,8 +165,10 @@ class Ear:
         match fact:
             case Fact.ONSET:
                 self._onset(span, now)
+            case Fact.VOICED:
+                self._overhear(span, now)
             case Fact.RESUMED:
-                self._take_back()
+                self._take_back(resumed=True)
             case Fact.PAUSE:
                 self._pause(span, now)
             case Fact.LOOK:
@@ -242,6 +255,9 @@ class Ear:
             if self._decides:
                 self._decide(now)
             return True
+        if job == self._partials.job:
+            self._overheard(payload)
+            return True
         transcription = self._transcriptions.get(job)
         if transcription is None:
             return False
@@ -252,6 +268,9 @@ class Ear:
             transcription.error = payload.reason
         if transcription.item is not None:
             self._transcribed(job, transcription, now)
+        elif transcription.text and self._detection is not None and self._detection.create_response:
+            since = MonoNs(now - ns_from_samples(Samples(self._analysed - transcription.speech_end)))
+            self._mind.turn_foreseen(transcription.text, since)
         return True
 
     def close(self) -> None:
@@ -282,6 +301,7 @@ class Ear:
             padding = self._settings.prefix_padding_ms
         start = max(self._buffer_start, self._tracker.onset - samples_from_ms(padding))
         self._utterance = _Utterance(self._new_id("item"), Samples(start))
+        self._partials.open(self._tracker.onset)
         if self._mind.output_alive and detection.interrupt_response:
             self.barge_in.begin(self._tracker.onset, span.end, now)
 
@@ -312,8 +332,29 @@ class Ear:
             self._outbox.send(SpeechStarted(item_id=utterance.item_id, start=utterance.start))
             self._mind.user_speaks()
 
+    def _overhear(self, span: Span, now: MonoNs) -> None:
+        """Have what was said so far transcribed, behind all other work, if the client wants to read along."""
+        utterance = self._utterance
+        if utterance is None or not utterance.announced or not self._partials.due(span.end):
+            return
+        if self._traits.transcribes and self.transcribe_for_client:
+            whole = Span(utterance.start, span.end)
+            self._partials.begin(self._submit(Role.TRANSCRIBE, whole, span.end, now, speculative=True), span.end)
+
+    def _overheard(self, payload: Payload | StageError) -> None:
+        """Tell what is sure of a partial transcript; one that failed is followed by the next."""
+        delta = self._partials.take(payload.text if isinstance(payload, Transcript) else "")
+        if delta and self._utterance is not None and self.transcribe_for_client:
+            self._outbox.send(Overheard(item_id=self._utterance.item_id, delta=delta))
+
+    def _drop_partial(self) -> None:
+        job = self._partials.drop()
+        if job is not None:
+            self._outbox.add(Drop(role=Role.TRANSCRIBE, job=job))
+
     def _pause(self, span: Span, now: MonoNs) -> None:
         """Let the models begin; a sound that is no speech is forgotten."""
+        self._drop_partial()
         utterance = self._utterance
         if utterance is None:
             return
@@ -379,6 +420,7 @@ class Ear:
         if utterance.announced:
             self._outbox.send(SpeechStopped(item_id=utterance.item_id, end=speech_end))
         self._stop_asking()
+        self._drop_partial()
         item = Item(id=utterance.item_id, role="user", modality="audio", text=None)
         previous = self._conversation.add(item)
         self._outbox.send(InputCommitted(item_id=item.id, previous_item_id=previous))
@@ -404,6 +446,7 @@ class Ear:
         transcription = self._transcriptions[job]
         transcription.item = item
         transcription.auto = auto
+        transcription.told = self._partials.close()
         transcription.marks.update(speech_end=ended, committed=now)
         if transcription.finished:
             self._transcribed(job, transcription, now)
@@ -417,7 +460,7 @@ class Ear:
             self._outbox.send(TranscriptionFailed(item_id=item.id, message=transcription.error))
         elif self.transcribe_for_client:
             seconds = seconds_from_samples(len(transcription.span))
-            self._outbox.send(Transcribed(item_id=item.id, text=item.text, seconds=seconds))
+            self._outbox.send(Transcribed(item_id=item.id, text=item.text, seconds=seconds, told=transcription.told))
         transcription.marks["transcribed"] = now
         self._mind.turn_ready(item, transcription.auto, transcription.marks)
 
@@ -427,11 +470,14 @@ class Ear:
         transcription.marks.update(look_arrived=self._arrived, looked=now)
         return job
 
-    def _submit(self, role: Role, span: Span, speech_end: Samples, now: MonoNs) -> JobId:
+    def _submit(
+        self, role: Role, span: Span, speech_end: Samples, now: MonoNs, speculative: bool = False
+    ) -> JobId:  # fmt: skip
         job = self._outbox.next_job()
         since = MonoNs(now - ns_from_samples(span.end - speech_end))
         address = Address(session=self._session, lane=INPUT_LANE, epoch=0, tenant=self._traits.tenant)
-        self._outbox.add(SubmitUtterance(id=job, role=role, address=address, span=span, pace=Pace(since=since)))
+        pace = Pace(since=since, speculative=speculative)
+        self._outbox.add(SubmitUtterance(id=job, role=role, address=address, span=span, pace=pace))
         return job
 
     def _stop_asking(self) -> None:
@@ -441,9 +487,11 @@ class Ear:
         self._end_probability = None
         self._decides = False
 
-    def _take_back(self) -> None:
+    def _take_back(self, resumed: bool = False) -> None:
         """Speech goes on (or the utterance is none): what was begun at the pause is not wanted."""
         self._stop_asking()
+        self._drop_partial()
+        self._mind.turn_withdrawn(resumed)
         for job in [job for job, each in self._transcriptions.items() if each.item is None]:
             del self._transcriptions[job]
             self._outbox.add(Drop(role=Role.TRANSCRIBE, job=job))

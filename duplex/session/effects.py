@@ -138,11 +138,11 @@ class Outbox:
 
     def send(self, event: ServerEvent) -> None:
         """Queue an event for the client."""
-        self._effects.append(Send(event=event))
+        self.add(Send(event=event))
 
     def observe(self, measure: str, value: float, **labels: str) -> None:
         """Queue a measure."""
-        self._effects.append(Observe(measure=measure, value=value, labels=labels))
+        self.add(Observe(measure=measure, value=value, labels=labels))
 
     def violated(self, invariant: str) -> None:
         """Count a broken invariant (DESIGN.md §1): our mistake, told and survived."""

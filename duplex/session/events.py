@@ -108,12 +108,22 @@ class ItemTruncated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Overheard:
+    """More of the user's words, while they are spoken (wire: one delta)."""
+
+    item_id: str
+    delta: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Transcribed:
-    """The user's words (wire: one delta with the whole text, then completed)."""
+    """The user's words (wire: one delta with what was not told yet, then completed)."""
 
     item_id: str
     text: str
     seconds: float
+    told: str = ""
+    """What `Overheard` has told of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,7 +218,7 @@ class TurnMetrics:
 
 ServerEvent = (
     SessionCreated | SessionUpdated | SpeechStarted | SpeechStopped | InputCommitted | InputCleared | ItemAdded
-    | ItemRetrieved | ItemDeleted | ItemTruncated | Transcribed | TranscriptionFailed | ReplyCreated
+    | ItemRetrieved | ItemDeleted | ItemTruncated | Overheard | Transcribed | TranscriptionFailed | ReplyCreated
     | ReplyOutputStarted | ReplyText | ReplyAudio | ReplyDone | PlayoutStarted | PlayoutStopped | PlayoutCleared
     | Failure | TurnMetrics
 )  # fmt: skip

@@ -15,17 +15,22 @@ from typing import Literal
 from duplex.config import PacingSettings
 from duplex.pacing.lead import JitterMeter, lead_target
 from duplex.payloads import Address, JobId
-from duplex.session.conversation import Item
+from duplex.session.conversation import Item, SpokenText
 from duplex.session.events import ReplyStatus, ReplyView, StatusReason
 from duplex.timeline.ledger import EgressLedger, SentRange
 from duplex.timeline.playback import WallClockPlayer, WebRtcDelay
-from duplex.units import MonoNs, Samples, ns_from_samples, samples_from_ms, samples_from_ns
+from duplex.units import MonoNs, Samples, ns_from_samples, samples_from_ms, samples_from_ns, seconds_from_ns
 
 _KEEP = samples_from_ms(10_000)
 """Output the ledger keeps behind the newest packet: longer than any client's buffer we estimate."""
 _ODD = 1
 """A 48 kHz stream of an odd length has one sample more than its content."""
 _LOST_PACKET = samples_from_ms(20)
+_PARTS = (
+    ("endpointing", "committed"), ("transcribe", "transcribed"), ("think", "thought"), ("talk", "talked"),
+    ("vocode", "vocoded"), ("send", "sent"),
+)  # fmt: skip
+"""Parts of a turn's time to first sound, and the milestone that ends each."""
 TERMINAL: frozenset[ReplyStatus] = frozenset({"completed", "cancelled", "failed", "incomplete"})
 
 
@@ -52,6 +57,8 @@ class Reply:
     instructions: str
     since: MonoNs
     """When the wait for it began: the end of the user's turn, else its creation."""
+    speculative: bool = False
+    """Begun before the turn has ended: nobody has been told of it, and it may be thrown away."""
     item: Item | None = None
     status: ReplyStatus = "accepted"
     reason: StatusReason | None = None
@@ -79,9 +86,31 @@ class Reply:
         """The terminal event was sent."""
         return self.status in TERMINAL
 
+    def open(self, item_id: str) -> Item:
+        """Give the reply its item, of this id: output begins."""
+        spoken = SpokenText() if self.modality == "audio" else None
+        self.item = Item(
+            id=item_id, role="assistant", modality=self.modality, text=None, status="in_progress", spoken=spoken
+        )
+        return self.item
+
     def mark(self, milestone: str, now: MonoNs) -> None:
         """Note when a milestone was first reached."""
         self.marks.setdefault(milestone, now)
+
+    def split(self) -> dict[str, float]:
+        """Return the parts of the time from `speech_end` to `sent`, and their sum `ttfas`, in seconds.
+
+        What was done before the turn was committed took none of the listener's time after it: its part is 0.
+        """
+        split: dict[str, float] = {}
+        begin = before = self.marks["speech_end"]
+        for name, mark in _PARTS:
+            at = max(self.marks.get(mark, before), before)
+            split[name] = seconds_from_ns(MonoNs(at - before))
+            before = at
+        split["ttfas"] = seconds_from_ns(MonoNs(before - begin))
+        return split
 
     def view(self) -> ReplyView:
         """Return a snapshot for the client."""

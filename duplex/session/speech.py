@@ -3,6 +3,8 @@
     text ──ClauseSplitter──► waiting clauses ──1 at a time──► talker ──► ready ──1 chunk at a time──► vocoder ──► egress
          ◄── no credit for the thinker (clauses_ahead)      ◄── held until the lead falls to twice its target, its target
 
+Before its turn has ended (`Reply.speculative`) a reply gets `speculative_ms_max` of sound at most, and its jobs come last.
+
 A talker may give a clause in pieces. Each job carries a pace in terms of the listener: when it runs dry, counting what later
 stages hold. The pace of a job that waits or runs is renewed when the playback front or the later stages' stock moves.
 
@@ -21,7 +23,17 @@ from duplex.session.effects import Drop, Enqueue, Outbox, Repace, Submit
 from duplex.session.events import ReplyText
 from duplex.session.lane import Lane, Reply
 from duplex.session.traits import Traits
-from duplex.units import POSITION_RATE, MonoNs, Samples, convert, ns_from_ms, ns_from_samples, seconds_from_ns
+from duplex.units import (
+    POSITION_RATE,
+    MonoNs,
+    Samples,
+    convert,
+    ms_from_samples,
+    ns_from_ms,
+    ns_from_samples,
+    samples_from_ms,
+    seconds_from_ns,
+)
 
 _MOVED = ns_from_ms(40)
 """A pace is renewed when the moment of running dry has moved by more."""
@@ -142,7 +154,8 @@ class Speech:
             self._talked(payload, now)
         elif self._vocoding is not None and job == self._vocoding.job and isinstance(payload, Audio):
             self._vocoding = None
-            self._lane.stage_jitter.observed(seconds_from_ns(MonoNs(now - self._due)) * 1000)
+            if not self._reply.speculative:
+                self._lane.stage_jitter.observed(seconds_from_ns(MonoNs(now - self._due)) * 1000)
             self._voiced(payload, now)
         else:
             return False
@@ -164,7 +177,7 @@ class Speech:
             measured = ns_from_samples(Samples(self._clause_length)) / max(1, len(self._clause.text))
             self._char_ns += _RATE_SMOOTHING * (measured - self._char_ns)
         elif self._talking is not None:
-            self._renew(self._talking, Role.TALK, now, self._unvoiced(), slack=2)
+            self._renew(self._talking, Role.TALK, now)
 
     def owns(self, job: JobId) -> bool:
         """Return whether a job is one of this reply's voice."""
@@ -193,6 +206,8 @@ class Speech:
 
     def think_pace(self, now: MonoNs) -> Pace:
         """Return the pace of the reply's text: all that later stages hold counts as lead, and clauses are its credit."""
+        if self._reply.speculative:
+            return Pace(since=self._reply.since, blocked=self.full, speculative=True)
         chars = self.chars_waiting + (len(self._clause.text) if self._talking is not None else 0)
         dry_at = self._dry_at(now, self._unvoiced(), round(chars * self._char_ns))
         newest = None if dry_at is None else self._newest_starts
@@ -209,13 +224,21 @@ class Speech:
             return False
         self._renewed = dry_at, held
         if self._talking is not None:
-            self._renew(self._talking, Role.TALK, now, self._unvoiced(), slack=2)
+            self._renew(self._talking, Role.TALK, now)
         if self._vocoding is not None:
-            self._renew(self._vocoding, Role.VOCODE, now, Samples(0), slack=1)
+            self._renew(self._vocoding, Role.VOCODE, now)
         return True
 
-    def _renew(self, task: _Task, role: Role, now: MonoNs, downstream: Samples, slack: int) -> None:
-        pace = self._pace(now, downstream, slack)
+    def adopt(self, now: MonoNs) -> None:
+        """The turn has ended, and the reply is its answer: what was made waits for the listener, and the rest is due."""
+        self._inferred_dry = MonoNs(now + ns_from_samples(self._reply.generated))
+        self._newest_starts = now if self._reply.generated else None
+        self._due = now
+        self.repace(now)
+        self.advance(now)
+
+    def _renew(self, task: _Task, role: Role, now: MonoNs) -> None:
+        pace = self._pace(role, now)
         inferred = not self._bounded and task.pace.newest_starts != pace.newest_starts
         if inferred or moved(task.pace, pace):
             task.pace = pace
@@ -226,7 +249,7 @@ class Speech:
     def advance(self, now: MonoNs) -> None:
         """Submit whatever has become possible."""
         self._renewed = None
-        if self._talking is None and self._waiting:
+        if self._talking is None and self._waiting and not self._enough:
             self._talk(self._waiting.popleft(), now)
         while self._voicing is None and self._ready:
             voicing = self._ready.popleft()
@@ -235,7 +258,7 @@ class Speech:
             else:
                 self._say(voicing.clause, voicing.latents.words, voicing.latents.rate, voicing.latents.hop)
         voicing_now = self._voicing
-        if voicing_now is not None and self._vocoding is None and voicing_now.next_frame < voicing_now.latents.frames:
+        if voicing_now is not None and self._vocoding is None:
             self._vocode(voicing_now, now)
         idle = self._voicing is None and self._talking is None and not self._waiting and not self._ready
         if self._text_done and idle and not self.complete:
@@ -249,30 +272,35 @@ class Speech:
         self._clauses += 1
         self._clause = _Said(text)
         self._clause_length = 0
-        task = self._talking = _Task(self._outbox.next_job(), self._pace(now, self._unvoiced(), slack=2))
+        task = self._talking = _Task(self._outbox.next_job(), self._pace(Role.TALK, now))
         job = Job(id=task.job, stage=Role.TALK, address=self._reply.address, payload=clause, pace=task.pace)
         self._outbox.add(Submit(job=job))
 
     def _vocode(self, voicing: _Voicing, now: MonoNs) -> None:
+        """Submit the next chunk, if there is one that may be made."""
         latents = voicing.latents
         frames = max(1, -(-self._chunk_ms * latents.rate // (1000 * latents.hop)))
+        if self._reply.speculative:
+            allowed = self._pacing.speculative_ms_max - ms_from_samples(self._reply.generated)
+            frames = min(frames, allowed * latents.rate // (1000 * latents.hop))
         first = voicing.next_frame
         last = min(latents.frames, first + frames)
+        if last <= first:
+            return
         self._chunk_ms = min(2 * self._chunk_ms, self._pacing.chunk_ms_max)
         voicing.next_frame = last
-        task = self._vocoding = _Task(self._outbox.next_job(), self._pace(now, Samples(0), slack=1))
+        task = self._vocoding = _Task(self._outbox.next_job(), self._pace(Role.VOCODE, now))
         chunk = LatentChunk(latents=latents, first=first, last=last)
         self._due = max(now, task.pace.hold_until or now)
         job = Job(id=task.job, stage=Role.VOCODE, address=self._reply.address, payload=chunk, pace=task.pace)
         self._outbox.add(Submit(job=job))
 
-    def _pace(self, now: MonoNs, downstream: Samples, slack: int) -> Pace:
-        """Return when work is due.
-
-        Args:
-            downstream: sound that later stages still hold.
-            slack: widens the target, for stages that work further ahead.
-        """
+    def _pace(self, role: Role, now: MonoNs) -> Pace:
+        """Return when work of the talker or the vocoder is due; the talker works further ahead, by twice the target."""
+        talks = role is Role.TALK
+        if self._reply.speculative:
+            return Pace(since=self._reply.since, blocked=talks and self._enough, speculative=True)
+        downstream, slack = (self._unvoiced(), 2) if talks else (Samples(0), 1)
         dry_at = self._dry_at(now, downstream)
         if dry_at is None:
             return Pace(since=self._reply.since)
@@ -289,6 +317,13 @@ class Speech:
         if not self._reply.generated and not downstream and not self._lane.waiting:
             return None
         return MonoNs(max(now, self._lane.dry_at(now)) + ns_from_samples(downstream) + text_ns)
+
+    @property
+    def _enough(self) -> bool:
+        """The turn has not ended, and as much sound is made or under way as may be before it has."""
+        if not self._reply.speculative:
+            return False
+        return self._reply.generated + self._unvoiced() >= samples_from_ms(self._pacing.speculative_ms_max)
 
     def _unvoiced(self) -> Samples:
         """Audio that will come of latents which wait for the vocoder."""
@@ -321,7 +356,8 @@ class Speech:
 
     def _queue(self, audio: Audio, now: MonoNs) -> None:
         self._reply.mark("vocoded", now)
-        self._lane.begin_draining(now)
+        if not self._reply.speculative:
+            self._lane.begin_draining(now)
         before = self._reply.generated
         self._source += len(audio.pcm)
         self._reply.generated = content_length(self._source, audio.rate)
@@ -334,7 +370,7 @@ class Speech:
 
 def moved(old: Pace, new: Pace) -> bool:
     """Return whether a pace has changed by more than is worth telling."""
-    if old.blocked != new.blocked:
+    if (old.blocked, old.speculative) != (new.blocked, new.speculative):
         return True
     return _apart(old.dry_at, new.dry_at) or _apart(old.hold_until, new.hold_until)
 

@@ -24,5 +24,7 @@ class Traits:
     """Generation keeps to the lead target; False: it runs as far ahead as it can (scheduling policies for comparison)."""
     tenant: str = "default"
     """Whose share of the stages the session takes."""
+    speculates: bool = True
+    """Replies may be begun that are thrown away; False for an engine that is billed by use."""
     speaking_rate_wpm: int = 170
     """Words a minute of the voice, until it is measured."""

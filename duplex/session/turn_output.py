@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from duplex.config import PacingSettings
-from duplex.payloads import Audio, Job, JobId, Latents, Pace, Payload, Prompt, Role, StageError, TextDelta
-from duplex.session.camera import with_note
-from duplex.session.conversation import Conversation
+from duplex.payloads import Audio, Job, JobId, Latents, Message, Pace, Payload, Prompt, Role, StageError, TextDelta
 from duplex.session.effects import Drop, Outbox, Repace, Submit
 from duplex.session.events import ReplyStatus, ReplyText, StatusReason
 from duplex.session.lane import Lane, Reply
@@ -35,17 +33,8 @@ class TurnOutput:
         floor: the core.
     """
 
-    def __init__(
-        self,
-        lane: Lane,
-        conversation: Conversation,
-        outbox: Outbox,
-        pacing: PacingSettings,
-        traits: Traits,
-        floor: Floor,
-    ) -> None:
+    def __init__(self, lane: Lane, outbox: Outbox, pacing: PacingSettings, traits: Traits, floor: Floor) -> None:
         self._lane = lane
-        self._conversation = conversation
         self._outbox = outbox
         self._pacing = pacing
         self._traits = traits
@@ -56,16 +45,15 @@ class TurnOutput:
         """Of the thinker's job, as it was last told."""
         self._finish: str | None = None
 
-    def start(self, reply: Reply, now: MonoNs, note: str | None = None) -> None:
-        """Submit a reply to the thinker over the conversation as heard, with a note on what the camera shows."""
-        messages = with_note(self._conversation.messages(reply.instructions), note)
+    def start(self, reply: Reply, messages: tuple[Message, ...], now: MonoNs) -> None:
+        """Submit a reply to the thinker over the conversation as heard."""
         job = self._outbox.next_job()
         reply.think_job = job
         reply.status = "in_progress"
         reply.mark("submitted", now)
         self._reply = reply
         self._speech = None
-        self._pace = Pace(since=reply.since, unpaced=reply.modality == "text")
+        self._pace = self._think_pace(reply, now)
         self._finish = None
         prompt = Prompt(messages=messages, tokens_max=reply.tokens_max)
         self._outbox.add(
@@ -79,9 +67,10 @@ class TurnOutput:
             return False
         speech = self._speech
         if isinstance(payload, StageError):
-            if job != reply.think_job and (speech is None or not speech.owns(job)):
+            if not self.owns(job):
                 return False
-            self._fail(reply, payload)
+            self.abandon()
+            self._floor.finish(reply, "failed", "stage_failed", payload.reason)
             return True
         if job == reply.think_job and isinstance(payload, TextDelta):
             self._thought(reply, payload, now)
@@ -97,6 +86,21 @@ class TurnOutput:
         self._settle(reply, now)
         return True
 
+    def owns(self, job: JobId) -> bool:
+        """Return whether a job in the stages is the reply's."""
+        reply, speech = self._reply, self._speech
+        return reply is not None and (job == reply.think_job or (speech is not None and speech.owns(job)))
+
+    def adopt(self, now: MonoNs) -> None:
+        """A reply that was begun speculatively is in the lane: its jobs get the pace of its listener."""
+        reply = self._reply
+        if reply is None:
+            return
+        if self._speech is not None:
+            self._speech.adopt(now)
+        if reply.think_job is not None:
+            self._pace_thinker(reply, reply.think_job, now)
+
     def played(self, now: MonoNs) -> None:
         """The playback front has moved: renew the pace of the reply's work."""
         if self._reply is not None and self._speech is not None and self._speech.repace(now):
@@ -106,6 +110,14 @@ class TurnOutput:
         """The reply was cut: nothing of it is wanted any more (the stages were told by the cut itself)."""
         self._reply = None
         self._speech = None
+
+    def abandon(self) -> None:
+        """Take back what is submitted, job by job; what was queued for the listener still plays."""
+        if self._reply is not None and self._reply.think_job is not None:
+            self._outbox.add(Drop(role=Role.THINK, job=self._reply.think_job))
+        if self._speech is not None:
+            self._speech.abandon()
+        self.drop()
 
     def _thought(self, reply: Reply, delta: TextDelta, now: MonoNs) -> None:
         reply.text_tokens += delta.tokens
@@ -148,20 +160,20 @@ class TurnOutput:
         """Tell the thinker how far ahead it is; one that cannot be paused is stopped at the bound on its text."""
         if reply.think_job is None:
             return
-        pace = speech.think_pace(now)
-        if moved(self._pace, pace):
-            self._pace = pace
-            self._outbox.add(Repace(role=Role.THINK, job=reply.think_job, pace=pace))
+        self._pace_thinker(reply, reply.think_job, now)
         if not self._traits.pausable and speech.chars_waiting > self._pacing.text_chars_max:
             self._outbox.add(Drop(role=Role.THINK, job=reply.think_job))
             reply.think_job = None
             self._finish = "text_bound"
             speech.finish_text(now)
 
-    def _fail(self, reply: Reply, error: StageError) -> None:
-        if reply.think_job is not None:
-            self._outbox.add(Drop(role=Role.THINK, job=reply.think_job))
+    def _pace_thinker(self, reply: Reply, job: JobId, now: MonoNs) -> None:
+        pace = self._think_pace(reply, now)
+        if moved(self._pace, pace):
+            self._pace = pace
+            self._outbox.add(Repace(role=Role.THINK, job=job, pace=pace))
+
+    def _think_pace(self, reply: Reply, now: MonoNs) -> Pace:
         if self._speech is not None:
-            self._speech.abandon()
-        self.drop()
-        self._floor.finish(reply, "failed", "stage_failed", error.reason)
+            return self._speech.think_pace(now)
+        return Pace(since=reply.since, unpaced=reply.modality == "text", speculative=reply.speculative)

@@ -135,6 +135,8 @@ class ModelPack:
     sessions_max: int = 4
     """Sessions admitted by default."""
     speaking_rate_wpm: int = 170
+    speculates: bool = True
+    """Replies may be begun before the turn has ended, and thrown away; False for engines that are billed by use."""
     test_double: bool = False
     """True for packs that only stand in for a model; shown wherever the pack's name is shown."""
     notice: str = ""

@@ -53,7 +53,8 @@ class EngineRunner(StageRunner):
         """Renew the pace of a job that waits, runs or is paused."""
         run = self._runs.get(job)
         if run is not None:
-            begins = run.work.pace.dry_at is None and pace.dry_at is not None
+            old = run.work.pace
+            begins = (old.dry_at is None and pace.dry_at is not None) or (old.speculative and not pace.speculative)
             run.work.pace = pace
             held = pace.blocked or (pace.hold_until is not None and pace.hold_until > self._executor.now())
             if run.work.state is WorkState.RUNNING and not held and not begins:
@@ -84,6 +85,9 @@ class EngineRunner(StageRunner):
         self._wake(plan.wake_at)
         self._planning = True  # an engine may answer at once
         try:
+            for work in plan.abort:
+                self._finish(self._runs[work.job.id], "dropped")
+                self._stage.abort(work.job.id)
             for work in plan.pause:
                 work.state = WorkState.PAUSED
                 self._disarm(self._runs[work.job.id])
@@ -103,6 +107,10 @@ class EngineRunner(StageRunner):
             self._order = order
             self._stage.reorder(order)
         self._busy.set(len(order), now)
+        for work in plan.abort:
+            preempted = StageError(kind="preempted", reason=f"{spec.name} serves others")
+            if self.result_gate.admits(work.job.address):
+                self._deliver(work.job, preempted)
 
     def _start(self, work: Work, now: MonoNs, batch: int) -> None:
         self._queue.take(work)

@@ -1,7 +1,8 @@
 """What a stage does next: (views of its work, now) → plan. Pure; the runners execute the plans, a simulator runs the same.
 
 Work is ranked by a policy (`duplex.pacing.policy`); inside a class tenants share by weight. HELD work is never taken, nor
-does it ride along in a batch.
+does it ride along in a batch. SPECULATIVE work takes no place and no time from anybody: it shares no step with those who
+run dry or wait for first audio, and makes room in an engine.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ class EnginePlan:
     """Paused work that goes on."""
     pause: tuple[Work, ...]
     """Running work that makes room, or is far enough ahead."""
+    abort: tuple[Work, ...]
+    """Running speculative work that makes room and cannot be paused."""
     order: tuple[Work, ...]
     """All that runs after this plan, most urgent first."""
     wake_at: MonoNs | None
@@ -66,7 +69,7 @@ def plan_batch(
     due, wake_at = _ranked(works, now, unit_ns, policy)
     if not due:
         return BatchPlan(batch=(), wake_at=wake_at)
-    due = _without_riders(due, policy, unit_ns)
+    due = _without_speculation(_without_riders(due, policy, unit_ns))
     batch = _select(due, room, shares)
     key = batch_key(batch[0].job)
     if key is not None:
@@ -81,7 +84,8 @@ def plan_engine(
 ) -> EnginePlan:
     """Choose what runs in an engine.
 
-    Running work keeps its slot against waiting work of its own class, so that nothing is swapped for nothing.
+    Running work keeps its slot against waiting work of its own class, so that nothing is swapped for nothing; in an engine that
+    cannot pause, against all but for what is speculative.
 
     Args:
         works: all that waits, runs or is paused.
@@ -91,19 +95,23 @@ def plan_engine(
         shares: of the tenants; charged for what is started.
     """
     works = list(works)
+    abort: list[Work] = []
     if not pausable:
         running = [work for work in works if work.state is WorkState.RUNNING]
         waiting, wake_at = _ranked((w for w in works if w.state is WorkState.WAITING), now, unit_ns, policy)
-        start = _select(waiting, max(0, slots - len(running)), shares)
+        abort = _making_room(running, waiting, slots)
+        running = [work for work in running if work not in abort]
+        if any(map(_waits_for_first, running)):
+            waiting = [ranked for ranked in waiting if ranked[0] != Urgency.SPECULATIVE]
+        start = _select(_without_speculation(waiting), max(0, slots - len(running)), shares)
         chosen = [*running, *start]
     else:
         unit_ns *= rounds(works, now, slots)
         due, wake_at = _ranked(works, now, unit_ns, policy)
-        without = _without_riders(due, policy, unit_ns)
-        if len(due) > slots or len(without) < len(due):
+        wanted, due = len(due), _without_speculation(_without_riders(due, policy, unit_ns))
+        if wanted > slots or len(due) < wanted:
             again = MonoNs(now + _LOOK_AGAIN_NS)
             wake_at = again if wake_at is None else min(wake_at, again)
-        due = without
         settled = [
             (urgency, order if work.state is WorkState.RUNNING else order + FAR, job, work)
             for urgency, order, job, work in due
@@ -116,7 +124,8 @@ def plan_engine(
     return EnginePlan(
         start=tuple(start),
         resume=tuple(work for work in chosen if work.state is WorkState.PAUSED),
-        pause=tuple(work for work in works if work.state is WorkState.RUNNING and id(work) not in kept),
+        pause=tuple(w for w in works if w.state is WorkState.RUNNING and id(w) not in kept and w not in abort),
+        abort=tuple(abort),
         order=tuple(chosen),
         wake_at=wake_at,
     )
@@ -159,6 +168,23 @@ def _without_riders(due: list[_Ranked], policy: Policy, unit_ns: int) -> list[_R
         return due
     soon = units * unit_ns
     return [ranked for ranked in due if ranked[0] < Urgency.PACED or (ranked[0] == Urgency.PACED and ranked[1] <= soon)]
+
+
+def _without_speculation(due: list[_Ranked]) -> list[_Ranked]:
+    """While somebody runs dry or waits for first audio, leave out what may be thrown away."""
+    if not any(ranked[0] <= Urgency.FIRST for ranked in due):
+        return due
+    return [ranked for ranked in due if ranked[0] != Urgency.SPECULATIVE]
+
+
+def _making_room(running: list[Work], waiting: list[_Ranked], slots: int) -> list[Work]:
+    """Choose the newest of the speculative work that runs, as much as keeps other work waiting for a slot."""
+    speculative = [work for work in running if work.pace.speculative]
+    if not speculative:
+        return []
+    wanting = sum(ranked[0] < Urgency.SPECULATIVE for ranked in waiting)
+    short = min(wanting, len(running) + wanting - slots)
+    return sorted(speculative, key=lambda work: (work.arrived, work.job.id), reverse=True)[: max(0, short)]
 
 
 def _waits_for_first(work: Work) -> bool:

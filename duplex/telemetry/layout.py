@@ -124,6 +124,9 @@ class _Conversation:
         self._sent: Slice | None = None
         self._sent_of: str | None = None
         self._playing: dict[str, _Playing] = {}
+        self._created: set[str] = set()
+        self._drafted: dict[str, list[Event]] = {}
+        """Clauses of replies that nobody was told of yet: shown if they are adopted."""
 
     def take(self, event: Event) -> None:
         """Take the next event."""
@@ -135,7 +138,7 @@ class _Conversation:
             case What.TURN:
                 self._turn(at, *rest)
             case What.CREATED:
-                self._begin("reply", rest[0], "reply", at, {"reply": rest[0]})
+                self._made(at, rest[0])
             case What.DONE:
                 self._done(at, *rest)
             case What.CLAUSE | What.AUDIO:
@@ -177,6 +180,12 @@ class _Conversation:
 
     # The reply. -----------------------------------------------------------------------------------------------------
 
+    def _made(self, at: MonoNs, reply: str) -> None:
+        self._begin("reply", reply, "reply", at, {"reply": reply})
+        self._created.add(reply)
+        for drafted in self._drafted.pop(reply, ()):
+            self.take(drafted)
+
     def _done(self, at: MonoNs, reply: str, status: str, reason: str | None, tokens_in: int, tokens_out: int) -> None:
         piece = self._end("reply", reply, at)
         if piece is not None:
@@ -189,6 +198,9 @@ class _Conversation:
                 self._end(track, what, at)
 
     def _said(self, at: MonoNs, kind: str, reply: str, clause: int, *rest: object) -> None:
+        if kind == What.CLAUSE and reply not in self._created:
+            self._drafted.setdefault(reply, []).append((at, kind, reply, clause, *rest))
+            return
         if kind == What.CLAUSE:
             chars, text, job = rest
             args: Args = {"reply": reply, "chars": int(str(chars)), "audio_ms": 0}

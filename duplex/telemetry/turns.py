@@ -2,7 +2,7 @@
 
 A turn begins at the end of the user's speech, as far as it was measured, else with its reply's creation; it is over when its
 reply has its terminal event and its audio has been played or cut. Work on an utterance (transcription, end of turn) is counted
-to the reply that follows it.
+to the reply that follows it, and work on a reply that was begun before its turn had ended to that reply, if it was adopted.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ SPANS_MAX: Final = 256
 _EVENTS_MAX: Final = 64
 """Events kept of one turn; further ones are left out."""
 _LISTENING: Final = frozenset({Role.END_OF_TURN, Role.TRANSCRIBE})
+_MAKING: Final = frozenset({Role.THINK, Role.TALK, Role.VOCODE})
 _ATTRIBUTES = dict[str, int | float]
 
 
@@ -75,6 +76,9 @@ class TurnCollector:
         self._listening: deque[StageSpan] = deque(maxlen=SPANS_MAX)
         """Work on the utterance that is spoken or waits for its reply; overflow rule: `drop_oldest`."""
 
+        self._drafted: deque[StageSpan] = deque(maxlen=SPANS_MAX)
+        """Work on a reply that nobody was told of yet; overflow rule: `drop_oldest`."""
+
     def took(self, message: Inbound, lane: Lane, now: MonoNs) -> None:
         """Follow the listener, and close a turn whose audio has come to its end."""
         if self._turn is None:
@@ -110,6 +114,8 @@ class TurnCollector:
             self._listening.append(span)
         elif turn is not None and span.address.reply == turn.reply.id:
             self._add(turn, span)
+        elif span.role in _MAKING:
+            self._drafted.append(span)
 
     def ended(self, now: MonoNs) -> None:
         """The session is over."""
@@ -126,9 +132,10 @@ class TurnCollector:
                     self._close(now)
                 self._turn = Turn(
                     conversation_id=self._conversation_id, reply=_bare(reply), started_at=now, ended_at=now,
-                    stages=list(self._listening),
+                    stages=[*self._listening, *(span for span in self._drafted if span.address.reply == reply.id)],
                 )  # fmt: skip
                 self._listening.clear()
+                self._drafted.clear()
                 self._done, self._silent_at = False, None
             case TurnMetrics(reply_id=reply_id, split=split) if turn is not None and turn.reply.id == reply_id:
                 turn.split = split

@@ -76,7 +76,8 @@ class SimSession:
         think = world.runners.graph.nodes[Role.THINK].spec
         traits = Traits(
             transport="webrtc", semantic=True, pausable=think.pausable, transcribes=True, tick_mode=False,
-            bounded=world.runners.policy.bounded, tenant=tenant, speaking_rate_wpm=pack.speaking_rate_wpm,
+            bounded=world.runners.policy.bounded, tenant=tenant, speculates=pack.speculates,
+            speaking_rate_wpm=pack.speaking_rate_wpm,
         )  # fmt: skip
         ids = iter(range(1 << 60))
         self.core = SessionCore(

@@ -14,6 +14,7 @@ from duplex.payloads import Audio, Job, JobId, Payload, StageError
 from duplex.session.effects import Effect, Enqueue, Observe, Send, Submit, SubmitUtterance
 from duplex.session.events import ServerEvent
 from duplex.session.messages import Inbound
+from duplex.session.speculation import Outcome
 from duplex.stages import batch_runner, engine_runner
 from duplex.stages.contract import Role
 from duplex.stages.plan import BatchPlan, EnginePlan, rounds
@@ -108,6 +109,8 @@ class Account:
     """Dropped by cuts, as the core counts it."""
     vocoded: int = 0
     """Delivered by the vocoder."""
+    thrown: int = 0
+    """Of drafts that were not adopted: no egress had it."""
 
 
 class Watched(World):
@@ -201,6 +204,13 @@ class Watched(World):
         account = self.accounts[name] = Account()
         session = person.session
         execute, post, take = session._execute, session.post, session.listener.take
+        speculation = session.core._speculation
+        discard = speculation.discard
+
+        def discarded(outcome: Outcome) -> None:
+            if speculation._draft is not None:
+                account.thrown += speculation._draft.reply.generated
+            discard(outcome)
 
         def executed(effect: Effect) -> None:
             match effect:
@@ -222,6 +232,7 @@ class Watched(World):
             account.left += packets.count * PACKET
             take(packets)
 
+        speculation.discard = discarded  # type: ignore[method-assign]
         session._execute = executed  # type: ignore[method-assign]
         session.post = posted  # type: ignore[method-assign]
         session.listener.take = taken  # type: ignore[method-assign]
@@ -236,8 +247,8 @@ def simulate(
 
 
 def chosen(**options: Any) -> Options:
-    """Return options: a clean network, no admission and nothing made in spare time, unless said otherwise."""
-    settings = dict(options.pop("settings", {}))
+    """Return options: a clean network, no admission, nothing made in spare time or speculatively, unless said otherwise."""
+    settings = {"turn": {"speculate": False}} | dict(options.pop("settings", {}))
     settings["scheduling"] = {"spare_lead_ms": 0} | dict(settings.get("scheduling", {}))
     return Options(**({"network": CLEAN, "admission": False, "settings": settings} | options))
 

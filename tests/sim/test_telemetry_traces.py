@@ -345,3 +345,25 @@ def test_what_is_looked_up_becomes_a_measure() -> None:
     busy = sum(load.busy_s for load in host.stage_loads() if load.name == "think")
     assert server.observer.value("duplex_stage_busy_seconds_total", stage="think") == pytest.approx(busy)
     assert server.observer.value("duplex_sessions_max") == 10
+
+
+def test_work_before_the_turns_end_is_shown_with_its_reply_and_what_was_thrown_away_is_no_part_of_it() -> None:
+    server = watched()
+    session = server.connect()
+    session.say(800)
+    server.advance(960)  # a draft has been made, and is thrown away
+    session.say(800)
+    server.advance(12_000)
+    measures = server.observer.render().decode()
+    for outcome in ("resumed", "adopted"):
+        assert f'duplex_speculation_total{{outcome="{outcome}"}} 1.0' in measures
+    (created,) = [event["response"]["id"] for event in session.client.of("response.created")]
+    layout = laid_out(server, session)
+    said = on(layout, "said")
+    assert {piece.args["reply"] for piece in said} == {created}
+    assert said[0].start < on(layout, "reply")[0].start
+    assert not any("open" in piece.args for piece in said)
+    session.leave()
+    (turn,) = server.turns
+    assert {span.address.reply for span in turn.stages if span.address.lane == 0} == {created}
+    assert min(span.queued_at for span in turn.stages if span.address.lane == 0) < on(layout, "reply")[0].start

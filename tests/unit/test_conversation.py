@@ -99,3 +99,12 @@ def test_at_the_bound_the_oldest_is_forgotten() -> None:
     assert len(conv) == 10
     with pytest.raises(ItemError):
         conv.get("i1")
+
+
+def test_the_history_with_words_that_are_not_committed_yet_is_what_it_will_be_with_them() -> None:
+    for before in (["hello"], ["hello", "again"], [f"item {n}" for n in range(10)]):
+        conv = conversation(*before)
+        foreseen = conv.messages("be kind", "and then")
+        assert conv.messages("be kind") != foreseen
+        conv.add(Item(id="new", role="user", modality="audio", text="and then"))
+        assert conv.messages("be kind") == foreseen

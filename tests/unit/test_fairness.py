@@ -170,6 +170,13 @@ def ranks(works: list[Work], policy: Policy) -> dict[int, Rank]:
     return {work.job.id: policy.rank(work, NOW, UNIT_NS) for work in works}
 
 
+def due_of(rank: dict[int, Rank]) -> set[int]:
+    """Return what may be served: speculative work only while nobody runs dry or waits for first audio."""
+    due = {job for job, (urgency, _) in rank.items() if urgency != Urgency.HELD}
+    pressed = any(rank[job][0] <= Urgency.FIRST for job in due)
+    return {job for job in due if not (pressed and rank[job][0] == Urgency.SPECULATIVE)}
+
+
 @given(st.lists(described, max_size=30), st.integers(1, 8), st.sampled_from(sorted(POLICIES)))
 def test_a_batch_takes_the_most_urgent_and_never_what_is_held(descriptions: Any, room: int, name: str) -> None:
     policy: Policy = Riding(POLICIES[name])
@@ -177,7 +184,7 @@ def test_a_batch_takes_the_most_urgent_and_never_what_is_held(descriptions: Any,
     rank = ranks(works, policy)
     plan = plan_batch(works, NOW, UNIT_NS, policy, room, lambda job: None, Shares({}))
     chosen = [work.job.id for work in plan.batch]
-    due = [job for job, (urgency, _) in rank.items() if urgency != Urgency.HELD]
+    due = due_of(rank)
     assert len(chosen) == len(set(chosen)) == min(room, len(due))  # work-conserving
     assert set(chosen) <= set(due)
     assert chosen == sorted(due, key=lambda job: (*rank[job], job))[:room]
@@ -192,7 +199,7 @@ def test_an_engine_runs_the_best_classes_and_everything_has_its_place(descriptio
     rank = ranks(works, policy)
     plan = engine(works, slots, policy)
     chosen = {work.job.id for work in plan.order}
-    due = {job for job, (urgency, _) in rank.items() if urgency != Urgency.HELD}
+    due = due_of(rank)
     assert len(plan.order) == len(chosen) == min(slots, len(due))
     assert chosen <= due
     worst = max((rank[job][0] for job in chosen), default=Urgency.CRITICAL)
@@ -215,16 +222,21 @@ def test_an_engine_runs_the_best_classes_and_everything_has_its_place(descriptio
 def test_an_unpausable_engine_keeps_what_runs_and_fills_up(descriptions: Any, slots: int, name: str) -> None:
     policy = POLICIES[name]
     works = made([each for each in descriptions if each[1] is not WorkState.PAUSED])
-    rank = ranks(works, policy)
     plan = engine(works, slots, policy, pausable=False)
     running = {work.job.id for work in works if work.state is WorkState.RUNNING}
-    waiting = [
-        work.job.id for work in works if work.state is WorkState.WAITING and rank[work.job.id][0] != Urgency.HELD
-    ]
+    aborted = {work.job.id for work in plan.abort}
+    rank = ranks([work for work in works if work.state is WorkState.WAITING], policy)
+    wanting = [job for job, (urgency, _) in rank.items() if urgency < Urgency.SPECULATIVE]
+    speculative = {work.job.id for work in works if work.job.id in running and work.pace.speculative}
+    assert aborted <= speculative
+    assert len(aborted) == max(0, min(len(speculative), len(wanting), len(running) + len(wanting) - slots))
+    kept = [work for work in works if work.job.id in running - aborted]
+    first = any(work.pace.dry_at is None and not work.pace.speculative for work in kept)
+    waiting = [job for job in due_of(rank) if not (first and rank[job][0] == Urgency.SPECULATIVE)]
     started = [work.job.id for work in plan.start]
     assert not plan.pause and not plan.resume
-    assert running <= {work.job.id for work in plan.order}
-    assert started == sorted(waiting, key=lambda job: (*rank[job], job))[: max(0, slots - len(running))]
+    assert running - aborted <= {work.job.id for work in plan.order}
+    assert started == sorted(waiting, key=lambda job: (*rank[job], job))[: max(0, slots - len(kept))]
 
 
 @given(st.lists(described, max_size=30), st.integers(1, 8), st.integers(0, 100))
@@ -234,7 +246,7 @@ def test_who_may_ride_along(descriptions: Any, room: int, units: int) -> None:
     works = made(descriptions, waiting_only=True)
     rank = ranks(works, policy)
     batch = plan_batch(works, NOW, UNIT_NS, policy, room, lambda job: None, Shares({})).batch
-    due = [work for work in works if rank[work.job.id][0] != Urgency.HELD]
+    due = [work for work in works if work.job.id in due_of(rank)]
     if not any(work.pace.dry_at is None and not work.pace.speculative for work in due):
         assert len(batch) == min(room, len(due))
         return

@@ -122,6 +122,16 @@ def test_those_who_have_time_do_not_lengthen_the_step_of_a_first_reply() -> None
     assert ids(engine([running, first], slots=4).pause) == [2]
 
 
+def test_what_may_be_thrown_away_shares_no_step_with_those_who_cannot_wait() -> None:
+    draft, first, dry, paced = work(1, speculative=True), work(2), work(3, dry_at=ms(5)), work(4, dry_at=ms(500))
+    assert ids(batch([draft]).batch) == [1]
+    assert ids(batch([draft, first]).batch) == [2]
+    assert ids(batch([draft, dry]).batch) == [3]
+    assert ids(batch([draft, paced], room=1).batch) == [4]
+    assert ids(batch([draft, paced]).batch) == [4, 1]  # who has time to spare loses nothing by it
+    assert batch([work(5, speculative=True, blocked=True)]).batch == ()
+
+
 # Engines. -------------------------------------------------------------------------------------------------------------
 
 
@@ -129,6 +139,28 @@ def test_a_waiting_first_reply_takes_the_slot_of_one_that_is_ahead() -> None:
     ahead = work(1, state=WorkState.RUNNING, dry_at=ms(5000))
     plan = engine([ahead, work(2)], slots=1)
     assert (ids(plan.pause), ids(plan.start), ids(plan.order)) == ([1], [2], [2])
+
+
+def test_an_engine_that_can_pause_sets_speculative_work_aside_for_anyone_who_needs_its_place_or_its_time() -> None:
+    draft = work(1, state=WorkState.RUNNING, speculative=True)
+    first, paced = work(2), work(3, dry_at=ms(500))
+    plan = engine([draft, paced], slots=1)
+    assert (ids(plan.pause), ids(plan.start), ids(plan.abort)) == ([1], [3], [])
+    plan = engine([draft, first], slots=4)
+    assert (ids(plan.pause), ids(plan.order), plan.wake_at) == ([1], [2], ms(20))  # looked at again soon
+    assert ids(engine([draft, paced], slots=4).order) == [3, 1]
+
+
+def test_an_engine_that_cannot_pause_aborts_the_newest_speculative_work_for_others() -> None:
+    drafts = [work(n, state=WorkState.RUNNING, speculative=True) for n in (1, 2)]
+    plan = engine([*drafts, work(3), work(4, speculative=True)], slots=2, pausable=False)
+    assert (ids(plan.abort), ids(plan.start), ids(plan.order), plan.pause) == ([2], [3], [1, 3], ())
+    plan = engine([*drafts, work(3)], slots=3, pausable=False)
+    assert (ids(plan.abort), ids(plan.start)) == ([], [3])  # there is room
+    running = work(5, state=WorkState.RUNNING)
+    plan = engine([running, work(6, speculative=True)], slots=4, pausable=False)
+    assert (ids(plan.start), ids(plan.order)) == ([], [5])  # nor does it begin beside a first reply
+    assert ids(engine([running, work(7)], slots=1, pausable=False).order) == [5]
 
 
 def test_one_of_the_same_class_does_not_take_a_running_ones_slot() -> None:

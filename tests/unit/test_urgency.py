@@ -33,6 +33,7 @@ def test_the_classes_in_order() -> None:
     assert [each[0] for each in (critical, first, paced, spare, speculative, held)] == list(Urgency)
     assert critical < first < paced < spare < speculative < held
     assert rank(ahead, NOW, UNIT, FIRST, spare_ns=ns_from_ms(200)) == (Urgency.HELD, at(300))
+    assert rank_of(Pace(since=at(-100), speculative=True, blocked=True))[0] is Urgency.HELD
 
 
 def test_least_slack_first_among_critical_and_oldest_first_among_first() -> None:

@@ -180,6 +180,8 @@ class SimThink:
         self.shown: deque[np.ndarray[Any, Any]] = deque(maxlen=_SHOWN_MAX)
         """Camera frames it was shown, newest last."""
         self._script = deque(script)
+        self._drafted: dict[str, tuple[int, str]] = {}
+        """A session's newest speculative text, behind so many answers: what is said there in the end is the same."""
         self._first_token_s = first_token_s
         self._token_s = token_s
         self._after = after
@@ -200,8 +202,7 @@ class SimThink:
         assert isinstance(prompt, Prompt)
         self.prompts.append(prompt)
         self.shown.extend(prompt.frames)
-        words = deque(re.findall(r"\S+\s*", self._script[0]))
-        self._script.rotate(-1)
+        words = deque(re.findall(r"\S+\s*", self._line(job, prompt)))
         thought = self._running[job.id] = _Thought(job, emit, words)
         thought.cancel = self._after(self._first_token_s, lambda: self._next(thought))
 
@@ -231,11 +232,22 @@ class SimThink:
         """Forget a session."""
         for job in [job for job, thought in self._running.items() if thought.job.address.session == session]:
             self.abort(job)
+        self._drafted.pop(session, None)
 
     def close(self) -> None:
         """Stop everything."""
         for job in list(self._running):
             self.abort(job)
+
+    def _line(self, job: Job, prompt: Prompt) -> str:
+        answers = sum(message.role == "assistant" for message in prompt.messages)
+        behind, text = self._drafted.pop(job.address.session, (-1, ""))
+        if behind != answers:
+            text = self._script[0]
+            self._script.rotate(-1)
+        if job.pace.speculative:
+            self._drafted[job.address.session] = answers, text
+        return text
 
     def _next(self, thought: _Thought) -> None:
         thought.cancel = None
