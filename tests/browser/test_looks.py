@@ -47,6 +47,7 @@ def test_pictures(serve: Serve, visit: Open, tmp_path: Path, size: str) -> None:
         pictures += 1
         for scheme in SCHEMES:
             page.emulate_media(color_scheme=scheme)
+            page.wait_for_timeout(300)  # colours glide
             page.screenshot(path=PICTURES / f"{size}-{scheme}-{pictures}-{name}.png")
         assert not page.evaluate(OVERFLOW), f"{name}: the page fits its window"
 
