@@ -29,7 +29,10 @@ PLACES = (
 @pytest.mark.parametrize("size", list(SIZES))
 def test_pictures(serve: Serve, visit: Open, tmp_path: Path, size: str) -> None:
     server = serve(
-        script=SCRIPT, transcripts=["What is the capital of Italy?"], first_token_s=0.15, server={"drain_timeout_s": 0.0}
+        script=SCRIPT,
+        transcripts=["What is the capital of Italy?"],
+        first_token_s=0.15,
+        server={"drain_timeout_s": 0.0},
     )
     width, height = SIZES[size]
     seen = visit(
