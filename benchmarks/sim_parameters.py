@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.report import write
+from benchmarks.simulator import plan_of
 from loadgen import trace
-from loadgen.sim.command import add_options, make_plan
 from loadgen.sim.sweep import Plan, measures
 
 POLICIES = ("fcfs", "fcfs_capped", "listener")
@@ -40,14 +40,6 @@ VARIANTS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-def plan_of(arguments: tuple[str, ...], seeds: int, sessions: int) -> Plan:
-    """Return a variant's plan."""
-    parser = argparse.ArgumentParser()
-    add_options(parser)
-    fixed = ["interrupted", "--seeds", str(seeds), "--sessions", str(sessions), "--no-admission"]
-    return make_plan(parser.parse_args([*fixed, *arguments]))
-
-
 def one(plan: Plan, policy: str, seed: int, guess: float) -> dict[str, float]:
     """Return a policy's goodput, and its figures at 0.95 of the guess."""
     gc.disable()
@@ -65,7 +57,7 @@ def main() -> None:
     figures: dict[str, Any] = {}
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         for name, arguments in VARIANTS.items():
-            plan = plan_of(arguments, options.seeds, options.sessions)
+            plan = plan_of("interrupted", options.seeds, options.sessions, *arguments)
             guesses = list(pool.map(plan.goodput, ["fcfs"] * plan.seeds, range(1, plan.seeds + 1), [0.12] * plan.seeds))
             calls = [(policy, seed) for policy in POLICIES for seed in range(1, plan.seeds + 1)]
             runs = list(

@@ -20,7 +20,7 @@ import numpy as np
 
 from benchmarks.report import write
 from loadgen.sim.command import add_options, make_plan
-from loadgen.sim.sweep import measures
+from loadgen.sim.sweep import Plan, measures
 
 TRACES = ("sparse", "busy", "interrupted")
 _IDLE_RPS = 0.005
@@ -37,20 +37,24 @@ def sweep(trace: str, seeds: int, sessions: int, folder: Path) -> None:
     subprocess.run(command, check=True)
 
 
-def idle_p90_s(trace: str, seeds: int, sessions: int) -> float:
-    """Return TTFAS p90 with hardly any load: endpointing, network and the model alone, of which no policy takes anything."""
+def plan_of(trace: str, seeds: int, sessions: int, *arguments: str) -> Plan:
+    """Return the plan of `loadgen sim` with these arguments; everybody is admitted."""
     parser = argparse.ArgumentParser()
     add_options(parser)
-    plan = make_plan(parser.parse_args([trace, "--no-admission", "--seeds", str(seeds), "--sessions", str(sessions)]))
+    fixed = [trace, "--seeds", str(seeds), "--sessions", str(sessions), "--no-admission"]
+    return make_plan(parser.parse_args([*fixed, *arguments]))
+
+
+def idle_p90_s(trace: str, seeds: int, sessions: int) -> float:
+    """Return TTFAS p90 with hardly any load: endpointing, network and the model alone, of which no policy takes anything."""
+    plan = plan_of(trace, seeds, sessions)
     runs = [measures(plan.run("listener", _IDLE_RPS, seed), plan.options) for seed in range(1, seeds + 1)]
     return round(float(np.mean([run["ttfas_p90_s"] for run in runs])), 4)
 
 
 def minutes_per_core_minute(trace: str, sessions: int, rate: float) -> float:
     """Return how many session-minutes one core simulates in a minute, with the policy `listener` at a rate."""
-    parser = argparse.ArgumentParser()
-    add_options(parser)
-    plan = make_plan(parser.parse_args([trace, "--no-admission", "--sessions", str(sessions)]))
+    plan = plan_of(trace, 1, sessions)
     simulated_s = sum(map(plan.length_s, plan.draw(rate, 1)))
     began = time.process_time()
     plan.run("listener", rate, 1)

@@ -52,7 +52,7 @@ class Call(ABC):
     Args:
         talker: who speaks and listens.
         bank: what there is to say.
-        metronome: serves it from `open_microphone` on.
+        metronome: serves it once the transport has added it.
         lateness: takes how late each packet left.
         playback: what the talker hears.
     """
