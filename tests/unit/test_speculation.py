@@ -25,7 +25,12 @@ from duplex.units import MonoNs, ns_from_samples
 pytestmark = pytest.mark.unit
 NOW, LATER = MonoNs(10**9), MonoNs(2 * 10**9)
 ASK = Ask(
-    messages=(Message(role="user", text="hello there"),), modality="audio", voice="default", speed=1.0, tokens_max=None
+    messages=(Message(role="user", text="hello there"),),
+    shown=None,
+    modality="audio",
+    voice="default",
+    speed=1.0,
+    tokens_max=None,
 )
 TRAITS = Traits(transport="websocket", semantic=True, pausable=True, transcribes=True, tick_mode=False)
 
@@ -59,7 +64,7 @@ class Rig:
             instructions="", since=NOW, speculative=True,
         )  # fmt: skip
         self.draft = Draft("hello there", ASK, reply, "item", self.outbox, self, self._make)
-        self.speculation.begin(self.draft, NOW)
+        self.speculation.begin(self.draft, ASK.messages, NOW)
 
     def _make(self, outbox: Outbox, floor: Any) -> TurnOutput:
         return TurnOutput(self.lane, outbox, self.pacing, TRAITS, floor)
@@ -159,7 +164,14 @@ def test_a_job_in_work_gets_its_listeners_pace_at_the_adoption() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"messages": ()}, {"modality": "text"}, {"voice": "other"}, {"speed": 1.5}, {"tokens_max": 9}],
+    [
+        {"messages": ()},
+        {"shown": "EXIT 4"},
+        {"modality": "text"},
+        {"voice": "other"},
+        {"speed": 1.5},
+        {"tokens_max": 9},
+    ],
     ids=lambda change: next(iter(change)),
 )
 def test_a_draft_stands_for_nothing_but_what_it_was_made_from(change: dict[str, Any]) -> None:
