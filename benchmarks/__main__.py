@@ -8,6 +8,7 @@ import sys
 ALL = (
     ("core",), ("plan_cost",), ("barge_in_sim",), ("echo",), ("overhead",), ("barge_in",), ("ttfas",), ("admission",),
     ("live",), ("sim_vs_live",), ("simulator",), ("sim_parameters",), ("startup", "--fresh"),
+    ("soak_sim",), ("soak_live",),
 )  # fmt: skip
 
 

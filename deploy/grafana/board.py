@@ -267,11 +267,15 @@ _ROWS: Final = (
                 queries=((quantile(0.5, "duplex_send_lateness_seconds", "instance"), "p50 {{instance}}"), (quantile(0.95, "duplex_send_lateness_seconds", "instance"), "p95 {{instance}}")),
             ),
             Panel(
-                title="CPU", kind="timeseries", width=6, unit="none", about="Cores in use.",
+                title="CPU", kind="timeseries", width=4, unit="none", about="Cores in use.",
                 queries=((rate("process_cpu_seconds_total"), "{{instance}}"),),
             ),
             Panel(
-                title="Memory", kind="timeseries", width=6, unit="bytes",
+                title="Tasks and threads", kind="timeseries", width=4, unit="none", about="Flat when the sessions are.",
+                queries=((f"duplex_event_loop_tasks{{{_HERE}}}", "tasks {{instance}}"), (f"duplex_threads{{{_HERE}}}", "threads {{instance}}")),
+            ),
+            Panel(
+                title="Memory", kind="timeseries", width=4, unit="bytes",
                 queries=((f"process_resident_memory_bytes{{{_HERE}}}", "{{instance}}"),),
             ),
             Panel(

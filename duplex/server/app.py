@@ -28,7 +28,7 @@ from duplex.server.keys import load_keys
 from duplex.server.middleware import make_middleware
 from duplex.server.page import add_page, page_dir
 from duplex.server.websocket import WebSocketRoute
-from duplex.telemetry import Observer
+from duplex.telemetry import Observer, measure_load
 from duplex.telemetry.hub import Telemetry
 from duplex.telemetry.setup import ProcessClock
 
@@ -55,7 +55,13 @@ def create_app(
     IssueSecrets(secrets, settings, clock, issues=bool(keys)).add_to(app)
     if telemetry is not None:
         Dashboard(host, telemetry, settings).add_to(app)
-        observer.before_showing(lambda: telemetry.measure_stages(host))
+        observer.before_showing(lambda: _measure(host, observer, telemetry))
     Health(host, observer, access).add_to(app)
     add_page(app, page_dir(settings.page_dir))
     return app
+
+
+def _measure(host: SessionHost, observer: Observer, telemetry: Telemetry) -> None:
+    """Bring up to date what is looked up, not told."""
+    telemetry.measure_stages(host)
+    measure_load(observer)

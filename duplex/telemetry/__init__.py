@@ -4,7 +4,7 @@
 """
 
 from duplex.telemetry.logs import configure_logging, log_failure
-from duplex.telemetry.loop_lag import sample_loop_lag
+from duplex.telemetry.loop_lag import measure_load, sample_loop_lag
 from duplex.telemetry.metrics import MEASURES, Observer
 
-__all__ = ["MEASURES", "Observer", "configure_logging", "log_failure", "sample_loop_lag"]
+__all__ = ["MEASURES", "Observer", "configure_logging", "log_failure", "measure_load", "sample_loop_lag"]

@@ -1,8 +1,9 @@
-"""How late the event loop wakes: what every timer and packet of the process suffers at least."""
+"""The event loop: how late it wakes (what every timer and packet of the process suffers at least), and what it carries."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import NoReturn
 
 from duplex.telemetry.metrics import Observer
@@ -21,3 +22,9 @@ async def sample_loop_lag(observer: Observer, interval_s: float = 0.1) -> NoRetu
         due = loop.time() + interval_s
         await asyncio.sleep(interval_s)
         observer.observe("duplex_event_loop_lag_seconds", max(0.0, loop.time() - due))
+
+
+def measure_load(observer: Observer) -> None:
+    """Observe how many tasks the running loop has, and the process threads: with no session both are always the same."""
+    observer.observe("duplex_event_loop_tasks", len(asyncio.all_tasks()))
+    observer.observe("duplex_threads", threading.active_count())

@@ -89,6 +89,8 @@ MEASURES: Final[dict[str, Measure]] = {
     "duplex_sessions_max": _gauge("Sessions admitted at once"),
     "duplex_admission_total": _counter("Sessions asked for", "decision", "reason"),
     "duplex_event_loop_lag_seconds": _histogram("How late the event loop wakes", buckets=_FAST),
+    "duplex_event_loop_tasks": _gauge("Tasks of the event loop; with no session always the same"),
+    "duplex_threads": _gauge("Threads of Python; bounded by the stages, not by the sessions"),
     "duplex_send_lateness_seconds": _histogram("How late a packet leaves after its time", buckets=_FAST),
 }
 """Every measure by its full name."""

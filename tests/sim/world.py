@@ -118,7 +118,7 @@ class Session:
         self.server = server
         world = server.world
         self.client = Client(world=world)
-        name = f"sess_{len(server.sessions)}"
+        name = f"sess_{next(server.names)}"
         config = initial(server.profile, session_id=name, session=wire)
         ids = itertools.count()
         self.ended: list[str] = []
@@ -234,6 +234,7 @@ class Server:
             tick_ms=self.pack.tick_ms,
         )  # fmt: skip
         self.sessions: list[Session] = []
+        self.names = itertools.count()
         jobs = itertools.count(1)
         self.next_job: Callable[[], Any] = lambda: next(jobs)
         self._watch_edges()
