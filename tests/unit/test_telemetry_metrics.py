@@ -44,6 +44,8 @@ FOR_DASHBOARDS = {
     "duplex_stage_job_seconds_total": {"stage"},
     "duplex_sessions_max": set(),
     "duplex_replies_total": {"status"},
+    "duplex_event_loop_tasks": set(),
+    "duplex_threads": set(),
 }
 EXPECTED = DESIGNED | FOR_DASHBOARDS
 PAGE = Path(__file__).parents[2] / "docs" / "observability.md"
