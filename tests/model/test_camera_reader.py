@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import av
+import cv2
 import numpy as np
 import pytest
 from aiohttp import ClientSession
@@ -28,8 +29,6 @@ from duplex.telemetry import Observer
 from duplex.units import MonoNs
 
 pytestmark = pytest.mark.model
-cv2 = pytest.importorskip("cv2", reason="the extra `camera` is not installed")
-pytest.importorskip("rapidocr_onnxruntime", reason="the camera's weights are not installed")
 CEILING_S = 60.0
 SPEECH = Path(__file__).parents[1] / "data" / "speech"
 

@@ -2,7 +2,7 @@
 
     silero → smart-turn ┐
              whisper ───┼→ SmolLM2-135M → Piper talker → Piper vocoder
-    PP-OCRv4 (camera) ──┘  optional
+    PP-OCRv4 (camera) ──┘
 
 Licences, sources, languages and limits: docs/models.md.
 """

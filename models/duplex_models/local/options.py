@@ -51,8 +51,8 @@ class LocalOptions(BaseModel):
     is not in the cache, so a long memory means a long wait after every cut of it."""
     reply_tokens_max: int = Field(120, ge=8, le=1024)
     """Longest reply, when the session does not say."""
-    reader: bool = False
-    """Read text held before the camera. Needs `pip install 'duplex[camera]'` and rapidocr-onnxruntime; see docs/models.md."""
+    reader: bool = True
+    """Read text held before the camera; its models are loaded with the first frame of a camera. See docs/models.md."""
     reader_edge_px_max: int = Field(640, ge=160, le=4096)
     """A frame is scaled to this longer edge before it is read: cost grows with the area, small letters get lost."""
     temperature: float = Field(0.0, ge=0.0, le=2.0)

@@ -49,7 +49,7 @@ class Read:
         weights.verified(*weights.READER)
         missing = [name for name in _LIBRARIES if importlib.util.find_spec(name) is None]
         if missing:
-            raise PackError(f"the camera's reader needs {', '.join(missing)}: pip install 'duplex[camera]'")
+            raise PackError(f"the camera's reader needs {', '.join(missing)}: pip install 'duplex[local]'")
 
     def step(self, jobs: Sequence[Job]) -> list[Reading | StageError]:
         """Return what is legible in each picture."""

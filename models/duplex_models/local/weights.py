@@ -123,7 +123,7 @@ OCR_READ = Weight(
     sha256="48fc40f24f6d2a207a2b1091d3437eb3cc3eb6b676dc3ef9c37384005483683b",
 )
 READER = (OCR_FIND, OCR_READ)
-"""Only read where the option `reader` is set."""
+"""Read where the option `reader` is on, as it is by default."""
 
 ALL = (
     SILERO_VAD,
@@ -138,6 +138,7 @@ ALL = (
     LEXICON_GOLD,
     LEXICON_SILVER,
     LEXICON_MODEL,
+    *READER,
 )
 """Every file that the pack reads by default; docs/models.md lists the same."""
 
