@@ -33,7 +33,9 @@ class Fact(Enum):
     LOOK = auto()
     """It has been quiet long enough to decide whether the turn has ended."""
     ENDED = auto()
-    """The turn has ended by silence or by its greatest length."""
+    """The turn has ended by silence."""
+    LIMIT = auto()
+    """The turn has its greatest length."""
 
 
 _RESUME_MS = 64
@@ -109,7 +111,7 @@ class TurnTracker:
         if not self.open:
             return self._idle(span) if self._is_voice or self.voiced else None
         if span.end - self.onset >= self.limits.turn_max:
-            return Fact.ENDED
+            return Fact.LIMIT
         return self._voice(span) if self._is_voice else self._quiet(span)
 
     def close(self) -> None:
