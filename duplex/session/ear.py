@@ -177,7 +177,7 @@ class Ear:
             case Fact.ENDED:
                 self._ended(now)
             case Fact.LIMIT:
-                self._limited(now)
+                self._limited(span, now)
         self._settle(span, now)
 
     def stalled_at(self) -> MonoNs | None:
@@ -402,14 +402,18 @@ class Ear:
         speech_end = self._tracker.speech_end
         self._commit(utterance, self._analysed, speech_end, auto=self._detection.create_response, now=now)
 
-    def _limited(self, now: MonoNs) -> None:
-        """Sound that does not end is a turn all the same."""
-        utterance = self._utterance
+    def _limited(self, span: Span, now: MonoNs) -> None:
+        """Sound that does not end is a turn all the same; while it goes on, who makes it has the floor."""
+        utterance, sounding = self._utterance, self._tracker.sounding
         self._ended(now)
-        if utterance is not None and utterance.announced:
-            length = Samples(self._buffer_start - utterance.start)
-            self._outbox.observe("duplex_limits_total", 1, limit="turn")
-            self._outbox.send(TurnLimited(item_id=utterance.item_id, audio=length))
+        if utterance is None or not utterance.announced:
+            return
+        length = Samples(self._buffer_start - utterance.start)
+        self._outbox.observe("duplex_limits_total", 1, limit="turn")
+        self._outbox.send(TurnLimited(item_id=utterance.item_id, audio=length))
+        if sounding:
+            self._tracker.go_on(span.end)
+            self._onset(span, now)
 
     def _commit_asked(self, commit: _Commit, now: MonoNs) -> None:
         length = commit.arrived - self._buffer_start

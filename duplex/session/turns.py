@@ -123,6 +123,16 @@ class TurnTracker:
         self._silence = 0
         self._returning = 0
 
+    @property
+    def sounding(self) -> bool:
+        """There is voice at this moment."""
+        return self._is_voice and not self.paused
+
+    def go_on(self, at: Samples) -> None:
+        """The voice goes on behind a turn that was closed at its greatest length: the next one is open already."""
+        self.open = True
+        self.onset = self.speech_end = at
+
     def _idle(self, span: Span) -> Fact | None:
         if not self._is_voice:
             self.voiced = 0
