@@ -246,12 +246,16 @@ _ROWS: Final = (
         title="Admission",
         panels=(
             Panel(
-                title="Sessions", kind="timeseries", unit="none", width=12,
+                title="Sessions", kind="timeseries", unit="none",
                 queries=((gauge("duplex_sessions"), "live"), (gauge("duplex_sessions_max"), "at most")),
             ),
             Panel(
-                title="Asked for", kind="timeseries", unit="ops", width=12, stacked=True,
+                title="Asked for", kind="timeseries", unit="ops", stacked=True,
                 queries=((total("duplex_admission_total", "decision, reason"), "{{decision}} {{reason}}"),),
+            ),
+            Panel(
+                title="Bounds of conversations that were reached", kind="timeseries", unit="ops", stacked=True,
+                queries=((total("duplex_limits_total", "limit"), "{{limit}}"),),
             ),
         ),
     ),

@@ -38,12 +38,13 @@ from duplex.payloads import (
 )
 from duplex.protocol import AppendAudio, TransportName, WireEncoder, WireProfile, decode, to_json
 from duplex.session.config import SessionConfig
-from duplex.session.core import SessionCore
+from duplex.session.core import EXPIRED, SessionCore
 from duplex.session.effects import (
     CutLane,
     Drop,
     Duck,
     Effect,
+    EndSession,
     Enqueue,
     Hold,
     Observe,
@@ -77,6 +78,8 @@ _WINDOWS_IN_FLIGHT = 32
 """VAD windows submitted at once; more audio waits in the backlog."""
 _UNBOUNDED_MS_MAX = 600_000
 """Bound on unsent audio under a scheduling policy that does not keep to the lead target."""
+_OUR_REASONS = frozenset({"error", EXPIRED})
+"""Ends that the transport does not know of yet."""
 _log = structlog.get_logger("duplex.session")
 
 
@@ -131,6 +134,7 @@ class SessionActor:
             bounded=context.runners.policy.bounded,
             tenant=tenant,
             speculates=context.runners.graph.pack.speculates,
+            context=nodes[Role.THINK].spec.context if Role.THINK in nodes else None,
             speaking_rate_wpm=context.runners.graph.pack.speaking_rate_wpm,
         )
         self._core = SessionCore(session_id, config, settings, traits, new_id, next_job)
@@ -409,6 +413,8 @@ class SessionActor:
                 self._runners.drop(role, job_id)
             case Repace(role=role, job=job_id, pace=pace):
                 self._runners.repace(role, job_id, pace)
+            case EndSession(reason=reason):
+                self._ending = reason
             case _:
                 self._execute_output(effect)
 
@@ -566,7 +572,7 @@ class SessionActor:
         self._mailbox.clear()
         self._backlog.clear()
         self._appended.clear()
-        if reason == "error" and self._transport is not None:
+        if reason in _OUR_REASONS and self._transport is not None:
             self._context.close(self._transport, reason)
         if self._cancel_timer is not None:
             self._cancel_timer()

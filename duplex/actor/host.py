@@ -9,6 +9,7 @@ import os
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
@@ -29,6 +30,7 @@ from duplex.pacing.policies import make_policy
 from duplex.payloads import JobId
 from duplex.protocol import TransportName, WireProfile, initial
 from duplex.session.config import SessionConfig
+from duplex.session.greeting import greeting_of
 from duplex.stages.contract import ModelPack, Progress
 from duplex.stages.graph import build_graph
 from duplex.stages.run import StageRunners
@@ -93,6 +95,7 @@ class SessionHost:
             voice_threshold=settings.turn.voice_threshold,
             prefix_padding_ms=settings.turn.prefix_padding_ms,
             text_chars_max=settings.conversation.text_chars_max,
+            greeting=greeting_of(settings.session),
         )
         self._context = ActorContext(
             settings=settings, profile=profile, runners=self._runners, executor=self._executor, observe=observe,
@@ -274,7 +277,10 @@ class SessionHost:
             return f"{kind}_{random.getrandbits(80):020x}"
 
         session_id = new_id(prefix)
-        return session_id, initial(self._context.profile, session_id=session_id, session=session), new_id
+        length_s = self._settings.session.length_s_max
+        expires_at = int(datetime.now(UTC).timestamp()) + length_s if length_s else None
+        config = initial(self._context.profile, session_id=session_id, session=session, expires_at=expires_at)
+        return session_id, config, new_id
 
     def _open(
         self,

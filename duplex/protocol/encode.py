@@ -28,6 +28,7 @@ from duplex.protocol import wire_objects
 from duplex.protocol.decode import TransportName
 from duplex.protocol.ring import EventRing
 from duplex.session.events import (
+    ContextTrimmed,
     Failure,
     InputCleared,
     InputCommitted,
@@ -47,11 +48,13 @@ from duplex.session.events import (
     ReplyText,
     ServerEvent,
     SessionCreated,
+    SessionEnding,
     SessionUpdated,
     SpeechStarted,
     SpeechStopped,
     Transcribed,
     TranscriptionFailed,
+    TurnLimited,
     TurnMetrics,
 )
 from duplex.units import ms_from_samples
@@ -232,6 +235,7 @@ class WireEncoder:
 
 
 _TEXT_OF = {"audio": "response.output_audio_transcript", "text": "response.output_text"}
+_OwnEvent = TurnMetrics | TurnLimited | ContextTrimmed | SessionEnding
 _PlainEvent = (
     SpeechStarted
     | SpeechStopped
@@ -245,7 +249,7 @@ _PlainEvent = (
     | Transcribed
     | TranscriptionFailed
     | Failure
-    | TurnMetrics
+    | _OwnEvent
 )
 
 
@@ -260,12 +264,27 @@ def _encode_plain(event: _PlainEvent) -> list[_Event]:
         case Failure():
             error = {"type": event.kind, "code": event.code, "message": event.message, "param": event.param}
             return [{"type": "error", "error": error | {"event_id": event.event_id}}]
-        case TurnMetrics(reply_id=reply_id, split=split):
-            return [{"type": "duplex.metrics", "response_id": reply_id, "split": dict(split)}]
+        case TurnMetrics() | TurnLimited() | ContextTrimmed() | SessionEnding():
+            return [_encode_own(event)]
         case SpeechStarted() | SpeechStopped() | InputCommitted() | InputCleared():
             return [_encode_input(event)]
         case _:
             return _encode_item(event)
+
+
+def _encode_own(event: _OwnEvent) -> _Event:
+    """Encode what the protocol has no event for: a client that does not read it misses nothing that it needs."""
+    match event:
+        case TurnMetrics(reply_id=reply_id, split=split):
+            return {"type": "duplex.metrics", "response_id": reply_id, "split": dict(split)}
+        case TurnLimited(item_id=item_id, audio=audio):
+            return {"type": "duplex.turn.limited", "item_id": item_id, "audio_ms": ms_from_samples(audio)}
+        case ContextTrimmed(first_item_id=first, items=items):
+            return {"type": "duplex.context.trimmed", "first_item_id": first, "items": items}
+        case SessionEnding(seconds_left=seconds):
+            return {"type": "duplex.session.ending", "reason": "max_length", "seconds_left": round(seconds, 1)}
+        case _:
+            assert_never(event)
 
 
 def _encode_input(event: SpeechStarted | SpeechStopped | InputCommitted | InputCleared) -> _Event:

@@ -35,11 +35,12 @@ from duplex.protocol.wire_session import (
     TurnDetectionUpdate,
     read,
 )
-from duplex.session.config import SessionConfig, TurnDetection
+from duplex.session.config import Greeting, SessionConfig, TurnDetection
 
 STOCK_VOICES = frozenset({"alloy", "ash", "ballad", "coral", "echo", "sage", "shimmer", "verse", "marin", "cedar"})
 """Names that stock clients ask for by themselves; refusing them would refuse the whole configuration."""
 _UNLIMITED = "unlimited"
+_NO_GREETING = "none"
 _SPEED = 1.0
 
 
@@ -58,6 +59,8 @@ class WireProfile:
     prefix_padding_ms: int = 300
     text_chars_max: int = 100_000
     """Longest instructions or text item, in characters."""
+    greeting: Greeting | None = None
+    """What a session says first, when it does not choose."""
     append_bytes_max: int = 15 * 1024 * 1024
     """Largest decoded audio of one append."""
 
@@ -117,7 +120,11 @@ def initial(
                 "speed": _SPEED,
             },
         },
-        "duplex": {"lead_ms": profile.lead_ms, "on_onset": profile.on_onset},
+        "duplex": {
+            "lead_ms": profile.lead_ms,
+            "on_onset": profile.on_onset,
+            "greeting": _shown_greeting(profile.greeting),
+        },
     }
     base = _resolve(wire)
     if session is None:
@@ -215,6 +222,14 @@ def _merge_duplex(wire: dict[str, Any], update: DuplexUpdate, profile: WireProfi
         wire["lead_ms"] = profile.lead_ms if update.lead_ms is None else update.lead_ms
     if "on_onset" in update.model_fields_set:
         wire["on_onset"] = update.on_onset or profile.on_onset
+    if "greeting" in update.model_fields_set:
+        wire["greeting"] = _shown_greeting(profile.greeting) if update.greeting is None else update.greeting
+
+
+def _shown_greeting(greeting: Greeting | None) -> dict[str, str] | str:
+    if greeting is None:
+        return _NO_GREETING
+    return {"text": greeting.text} if greeting.text is not None else {"instructions": greeting.instructions or ""}
 
 
 def _check_format(audio_format: AudioFormat | None, param: str) -> None:
@@ -238,7 +253,7 @@ def _refuse_unsupported(update: SessionUpdate) -> None:
 def _resolve(wire: Mapping[str, Any]) -> SessionConfig:
     """Read the core's choices off a complete session object."""
     detection = wire["audio"]["input"]["turn_detection"]
-    tokens, lead = wire["max_output_tokens"], wire["duplex"]["lead_ms"]
+    tokens, lead, greeting = wire["max_output_tokens"], wire["duplex"]["lead_ms"], wire["duplex"]["greeting"]
     return SessionConfig(
         instructions=wire["instructions"],
         voice=wire["audio"]["output"]["voice"],
@@ -249,6 +264,7 @@ def _resolve(wire: Mapping[str, Any]) -> SessionConfig:
         transcribe=wire["audio"]["input"]["transcription"] is not None,
         on_onset=wire["duplex"]["on_onset"],
         lead_ms=None if lead == _UNLIMITED else lead,
+        greeting=None if greeting == _NO_GREETING else Greeting(**greeting),
         wire=wire,
     )
 

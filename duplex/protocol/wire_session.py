@@ -14,6 +14,7 @@ from duplex.protocol import errors
 from duplex.protocol.errors import RemoteProtocolError
 
 LEAD_MS_MAX = 600_000
+GREETING_CHARS_MAX = 4000
 TOKENS_MAX = 4096
 
 _MISSING = "missing"
@@ -99,6 +100,19 @@ def _lead(value: object) -> object:
     raise ValueError(f'should be an integer from 0 to {LEAD_MS_MAX}, or "unlimited"')
 
 
+def _greeting(value: object) -> object:
+    if value is None or value == "none":
+        return value
+    if isinstance(value, dict) and value.keys() in ({"text"}, {"instructions"}):
+        (said,) = value.values()
+        if isinstance(said, str) and 0 < len(said.strip()) and len(said) <= GREETING_CHARS_MAX:
+            return value
+    raise ValueError(
+        'should be {"text": words}, {"instructions": words} or "none", with at most '
+        f"{GREETING_CHARS_MAX} characters and not without words"
+    )
+
+
 def _modalities(value: object) -> object:
     if value is None or value in (["audio"], ["text"]):
         return value
@@ -172,6 +186,7 @@ class DuplexUpdate(WireModel):
 
     lead_ms: Annotated[Any, BeforeValidator(_lead)] = None
     on_onset: Literal["duck", "hold", "none"] | None = None
+    greeting: Annotated[Any, BeforeValidator(_greeting)] = None
 
 
 class SessionUpdate(WireModel):

@@ -24,6 +24,16 @@ class TurnDetection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Greeting:
+    """What the model says first: exactly one of the two."""
+
+    text: str | None = None
+    """Spoken as it stands."""
+    instructions: str | None = None
+    """Said to the thinker in the user's place, and kept in no history: the model greets in words of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionConfig:
     """The session's choices, resolved: every default is filled in."""
 
@@ -39,5 +49,7 @@ class SessionConfig:
     on_onset: Literal["duck", "hold", "none"] = "duck"
     lead_ms: int | None = None
     """Run-ahead of WebSocket audio; None is unlimited."""
+    greeting: Greeting | None = None
+    """None: the user speaks first."""
     wire: Mapping[str, Any] = field(default_factory=dict)
     """The session object as the client sees it; carried, never read, by the core."""

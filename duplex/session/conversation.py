@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -160,24 +161,31 @@ class Conversation:
         """Return whether a committed turn of the user has no words yet."""
         return any(item.text is None and item.role == "user" for item in self._items)
 
-    def messages(self, instructions: str, said: str | None = None) -> tuple[Message, ...]:
-        """Return the history as heard; turns of one role that follow each other become one message.
+    def items(self, said: str | None = None) -> list[Item]:
+        """Return the items in order.
 
         Args:
-            instructions: stand before all of it.
-            said: words of a turn that is not committed yet: as the history will be once it is.
+            said: words of a turn that is not committed yet: as the conversation will be once it is.
         """
-        messages: list[Message] = [Message(role="system", text=instructions)] if instructions else []
-        items = self._items
-        if said is not None:
-            items = [*items, Item(id="", role="user", modality="audio", text=said)][-self._items_max :]
-        for item in items:
-            text = item.heard_text().strip()
-            if not text:
-                continue
-            last = messages[-1] if messages else None
-            if last is not None and last.role == item.role and item.role != "system":
-                messages[-1] = Message(role=item.role, text=f"{last.text} {text}")
-            else:
-                messages.append(Message(role=item.role, text=text))
-        return tuple(messages)
+        if said is None:
+            return list(self._items)
+        return [*self._items, Item(id="", role="user", modality="audio", text=said)][-self._items_max :]
+
+
+def messages_of(items: Iterable[Item], instructions: str) -> tuple[Message, ...]:
+    """Return items as heard; turns of one role that follow each other become one message.
+
+    Args:
+        instructions: stand before all of it.
+    """
+    messages: list[Message] = [Message(role="system", text=instructions)] if instructions else []
+    for item in items:
+        text = item.heard_text().strip()
+        if not text:
+            continue
+        last = messages[-1] if messages else None
+        if last is not None and last.role == item.role and item.role != "system":
+            messages[-1] = Message(role=item.role, text=f"{last.text} {text}")
+        else:
+            messages.append(Message(role=item.role, text=text))
+    return tuple(messages)

@@ -15,11 +15,13 @@ from duplex.config import Settings
 from duplex.payloads import CONVERSATION_LANE, Address, JobId, Message, StageError, TickOutput
 from duplex.session.barge_in import BargeIn
 from duplex.session.camera import Camera, with_note
-from duplex.session.config import SessionConfig
+from duplex.session.config import Greeting, SessionConfig
+from duplex.session.context import ContextWindow
 from duplex.session.conversation import Conversation, Item, ItemError
 from duplex.session.ear import Ear
-from duplex.session.effects import CutLane, Effect, Outbox, ReleaseOutput
+from duplex.session.effects import CutLane, Effect, EndSession, Outbox, ReleaseOutput
 from duplex.session.events import (
+    ContextTrimmed,
     Failure,
     ItemAdded,
     ItemDeleted,
@@ -34,11 +36,14 @@ from duplex.session.events import (
     ReplyStatus,
     ReplyText,
     SessionCreated,
+    SessionEnding,
     SessionUpdated,
     StatusReason,
     TurnMetrics,
 )
+from duplex.session.greeting import Greeter
 from duplex.session.lane import Lane, Playout, Reply
+from duplex.session.lifetime import Due, Lifetime
 from duplex.session.messages import (
     CancelReply,
     ClearInput,
@@ -76,6 +81,8 @@ from duplex.units import (
 
 LEAD_MS_MIN = 100
 """Least run-ahead of WebSocket audio: a tick and its jitter."""
+EXPIRED = "expired"
+"""Why a session ends that has its greatest length."""
 
 
 class Why(Enum):
@@ -84,6 +91,8 @@ class Why(Enum):
     INPUT_STALL = "input_stall"
     PLAYOUT = "playout"
     CAMERA = "camera"
+    GREETING = "greeting"
+    LIFETIME = "lifetime"
 
 
 @dataclass(slots=True)
@@ -93,6 +102,7 @@ class _Wanted:
     request: CreateReply
     marks: dict[str, MonoNs]
     since: MonoNs
+    greeting: Greeting | None = None
 
 
 class SessionCore:
@@ -123,7 +133,11 @@ class SessionCore:
         webrtc = (
             WebRtcDelay(pacing.client_buffer_ms, pacing.network_jitter_ms) if traits.transport == "webrtc" else None
         )
-        self.conversation = Conversation(settings.conversation.items_max)
+        kept = settings.conversation
+        self.conversation = Conversation(kept.items_max)
+        self._window = ContextWindow(traits.context, kept.history_tokens_max, kept.history_kept_share)
+        self._lifetime = Lifetime(settings.session)
+        self._greeter = Greeter(settings.session.greeting_delay_ms)
         self.lane = Lane(CONVERSATION_LANE, webrtc, pacing)
         barge_in = BargeIn(settings.barge_in, config.on_onset, self._outbox)
         barge_in.resumer = self
@@ -149,6 +163,7 @@ class SessionCore:
         assert self._drained, "two inputs without a drain"
         self._drained = False
         self._now = max(self._now, now)
+        self._lifetime.begin(self._now)
         if not self._closed or isinstance(msg, Sent):
             self._dispatch(msg)
 
@@ -161,7 +176,9 @@ class SessionCore:
         if stall is not None and self._now >= stall:
             self._ear.stalled(self._now)
         self._settle_playout()
+        self._greet()
         self._start_wanted()
+        self._live_on()
 
     def ignores(self, probability: float) -> bool:
         """Return whether a VAD window of this probability changes nothing but the time: several may be told as one span."""
@@ -180,11 +197,17 @@ class SessionCore:
 
     def next_deadline(self) -> tuple[MonoNs, Why] | None:
         """Return when to call `handle_timeout`, and why."""
-        camera = self._camera.awaited_until(self._now)
-        other = self._next_deadline_but_camera()
-        return other if camera is None or (other is not None and other[0] <= camera) else (camera, Why.CAMERA)
+        earliest = self._next_deadline_of_media()
+        for deadline, why in (
+            (self._camera.awaited_until(self._now), Why.CAMERA),
+            (self._greeter.deadline(self.config.greeting), Why.GREETING),
+            (self._lifetime.deadline(self.lane.alive), Why.LIFETIME),
+        ):
+            if deadline is not None and (earliest is None or deadline < earliest[0]):
+                earliest = deadline, why
+        return earliest
 
-    def _next_deadline_but_camera(self) -> tuple[MonoNs, Why] | None:
+    def _next_deadline_of_media(self) -> tuple[MonoNs, Why] | None:
         stall = self._ear.stalled_at()
         if not self.lane.alive or self.lane.waiting or not all(reply.done for reply in self.lane):
             return None if stall is None else (stall, Why.INPUT_STALL)
@@ -209,6 +232,7 @@ class SessionCore:
                 self._camera.sampled(msg.at, self._ear.watermark.position, self._now)
             case Connected():
                 self._outbox.send(SessionCreated(config=self.config))
+                self._greeter.connected(self._now)
             case Disconnected():
                 self._disconnect()
             case _:
@@ -283,6 +307,8 @@ class SessionCore:
         self.config = msg.config
         self._apply(msg.config)
         self._outbox.send(SessionUpdated(config=self.config))
+        self._greeter.configured(self._now)
+        self._greet()
 
     def _apply(self, config: SessionConfig) -> None:
         # On WebSocket the audio is with the client already: only a cut makes sense of it.
@@ -295,6 +321,35 @@ class SessionCore:
         if self.lane.webrtc is not None:
             self.lane.webrtc.measured(msg.rtt_ms, msg.jitter_ms)
         self.lane.lost = max(self.lane.lost, msg.lost)
+
+    # Beginning and end. ---------------------------------------------------------------------------------------------
+
+    def _greet(self) -> None:
+        """Speak first, if it is time for that and nobody has said or asked for anything."""
+        untouched = not (len(self.conversation) or self.lane.alive or self._wanted is not None or self._lifetime.over)
+        greeting = self._greeter.take(self.config.greeting, untouched, self._now)
+        if greeting is None:
+            return
+        if self._traits.tick_mode:
+            message = "this model decides by itself when to speak: it gives no greeting"
+            self._failure("unsupported_in_tick_mode", message, None, "session.duplex.greeting")
+            return
+        self._wanted = _Wanted(CreateReply(), {}, self._now, greeting)
+        self._start_wanted()
+
+    def _live_on(self) -> None:
+        """Look at the session's greatest length: warn, begin no more replies, end."""
+        match self._lifetime.look(self._now, self.lane.alive):
+            case Due.WARNING:
+                self._outbox.send(SessionEnding(seconds_left=self._lifetime.left_s(self._now)))
+            case Due.LIMIT:
+                self._speculation.discard("dropped")
+                self._wanted = None
+            case Due.END:
+                self._outbox.observe("duplex_limits_total", 1, limit="session")
+                self._failure("session_expired", "the session has its greatest length", None, None)
+                self._disconnect()
+                self._outbox.add(EndSession(reason=EXPIRED))
 
     # Items. ---------------------------------------------------------------------------------------------------------
 
@@ -340,7 +395,10 @@ class SessionCore:
         """
         active = self.lane.active
         answers = bool(item.text) or self._unanswered
-        if auto and answers and not self._traits.tick_mode and (active is None or active.status != "accepted"):
+        silent = self._traits.tick_mode or self._lifetime.over
+        if item.text and self._wanted is not None and self._wanted.greeting is not None:
+            self._wanted = None  # the user spoke first
+        if auto and answers and not silent and (active is None or active.status != "accepted"):
             self._wanted = _Wanted(CreateReply(), marks, marks["speech_end"])
         self._start_wanted()
         self._speculation.discard("dropped")  # a turn that is not answered at once
@@ -348,7 +406,7 @@ class SessionCore:
     def turn_foreseen(self, text: str, since: MonoNs) -> None:
         """The turn may have ended, and these are its words: begin the reply, if the committed turn would get one at once."""
         wanted = self._settings.turn.speculate and self._traits.speculates and not self._traits.tick_mode
-        if not wanted or self.lane.alive or "audio" not in self.config.modalities:
+        if not wanted or self._lifetime.over or self.lane.alive or "audio" not in self.config.modalities:
             return  # text alone has no listener who waits for sound, and no bound
         if self._camera.awaited_until(self._now) is not None:
             return  # the prompt is about to change
@@ -370,6 +428,8 @@ class SessionCore:
         if self._traits.tick_mode:
             message = "this model decides by itself when to speak"
             self._failure("unsupported_in_tick_mode", message, msg.event_id, None)
+        elif self._lifetime.over:
+            self._failure("session_expired", "the session ends: no reply begins any more", msg.event_id, None)
         elif active is not None or self._wanted is not None:
             name = active.id if active is not None else "the reply to the last turn"
             message = f"the conversation already has an active response: {name}"
@@ -388,7 +448,7 @@ class SessionCore:
         """Go on with what waits: a reply that was accepted before its words came, or the next turn's."""
         active = self.lane.active
         if active is not None and active.status == "accepted" and not self._listens:
-            self._turns.start(active, self._shown(self.conversation.messages(active.instructions)), self._now)
+            self._begin(active)
         elif active is None and self._wanted is not None and not self._ear.speaking:
             wanted, self._wanted = self._wanted, None
             self._accept(wanted)
@@ -396,22 +456,42 @@ class SessionCore:
     def _accept(self, wanted: _Wanted) -> None:
         """Enter a reply into the lane: its draft, if there is one of the same prompt, else a new one."""
         self._unanswered = False
-        waits, ask = self._listens, self._ask(wanted.request)
-        draft = None if waits else self._speculation.claim(ask)
+        waits = self._listens
+        draft = None if waits or wanted.greeting else self._speculation.claim(self._ask(wanted.request))
         self._speculation.discard("dropped")
         reply = self._new_reply(wanted.since, wanted.request) if draft is None else draft.reply
-        reply.since, reply.metadata = wanted.since, wanted.request.metadata
+        reply.since, reply.metadata, reply.greeting = wanted.since, wanted.request.metadata, wanted.greeting
         reply.marks.update(wanted.marks)
         created = replace(reply.view(), item=None, status="in_progress", output_text_tokens=0, output_audio=Samples(0))
         self._outbox.send(ReplyCreated(reply=created))
         if draft is not None:
             self._camera.give_up()
+            self._trim(reply.instructions)
             self._turns = draft.turns
             draft.adopt(self.lane, self.conversation, self._now)
             return
         self.lane.add(reply)
         if not waits:
-            self._turns.start(reply, self._shown(ask.messages), self._now)
+            self._begin(reply)
+
+    def _begin(self, reply: Reply) -> None:
+        """Have a reply of the lane made, from the conversation as it stands."""
+        greeting = reply.greeting
+        if greeting is not None and greeting.text is not None:
+            self._turns.say(reply, greeting.text, self._now)
+            return
+        messages = self._window.messages(self.conversation.items(), reply.instructions)
+        if greeting is not None and greeting.instructions is not None:
+            messages += (Message(role="user", text=greeting.instructions),)
+        self._trim(reply.instructions)
+        self._turns.start(reply, self._shown(messages), self._now)
+
+    def _trim(self, instructions: str) -> None:
+        """A reply begins: what its prompt leaves out stays out, so that the next one begins alike."""
+        trim = self._window.step(self.conversation.items(), instructions)
+        if trim is not None:
+            self._outbox.observe("duplex_limits_total", 1, limit="context")
+            self._outbox.send(ContextTrimmed(first_item_id=trim.first_item_id, items=trim.items))
 
     def _shown(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         """Return the prompt with what the camera shows; a reading that is not there by now is not waited for."""
@@ -422,7 +502,7 @@ class SessionCore:
         """Return what a reply would be made from, as things stand (and with words that are not committed yet)."""
         instructions = self.config.instructions if request.instructions is None else request.instructions
         return Ask(
-            messages=self.conversation.messages(instructions, said),
+            messages=self._window.messages(self.conversation.items(said), instructions),
             shown=self._camera.legible(self._now),
             modality="audio" if "audio" in (request.modalities or self.config.modalities) else "text",
             voice=self.config.voice,
@@ -537,7 +617,8 @@ class SessionCore:
             item.status = "incomplete"
             if item.spoken is not None:
                 item.heard = heard if item.heard is None else min(item.heard, heard)
-        self._unanswered = self._cut_reason == "turn_detected" and not (item is not None and item.heard_text())
+        heard_none = not (item is not None and item.heard_text())
+        self._unanswered = self._cut_reason == "turn_detected" and heard_none and reply.greeting is None
         heard_chars = len(item.heard_text()) if item is not None else 0
         share = 1 - heard_chars / max(1, reply.text_chars, heard_chars)
         self._outbox.observe("duplex_unheard_tokens_total", round(reply.text_tokens * share))

@@ -29,6 +29,7 @@ from duplex.session.events import (
     SpeechStopped,
     Transcribed,
     TranscriptionFailed,
+    TurnLimited,
 )
 from duplex.session.partials import Partials
 from duplex.session.traits import Traits
@@ -175,6 +176,8 @@ class Ear:
                 self._look(span, now)
             case Fact.ENDED:
                 self._ended(now)
+            case Fact.LIMIT:
+                self._limited(span, now)
         self._settle(span, now)
 
     def stalled_at(self) -> MonoNs | None:
@@ -398,6 +401,19 @@ class Ear:
         assert self._detection is not None
         speech_end = self._tracker.speech_end
         self._commit(utterance, self._analysed, speech_end, auto=self._detection.create_response, now=now)
+
+    def _limited(self, span: Span, now: MonoNs) -> None:
+        """Sound that does not end is a turn all the same; while it goes on, who makes it has the floor."""
+        utterance, sounding = self._utterance, self._tracker.sounding
+        self._ended(now)
+        if utterance is None or not utterance.announced:
+            return
+        length = Samples(self._buffer_start - utterance.start)
+        self._outbox.observe("duplex_limits_total", 1, limit="turn")
+        self._outbox.send(TurnLimited(item_id=utterance.item_id, audio=length))
+        if sounding:
+            self._tracker.go_on(span.end)
+            self._onset(span, now)
 
     def _commit_asked(self, commit: _Commit, now: MonoNs) -> None:
         length = commit.arrived - self._buffer_start

@@ -115,9 +115,16 @@ class Observe:
     labels: dict[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndSession:
+    """Close the connection from our side: the core is done."""
+
+    reason: str
+
+
 Effect = (
     Submit | SubmitUtterance | SubmitPicture | Drop | Repace | CutLane | Enqueue | Duck | Hold | ReleaseOutput | Send
-    | Observe
+    | Observe | EndSession
 )  # fmt: skip
 
 

@@ -216,9 +216,35 @@ class TurnMetrics:
     """endpointing, transcribe, think, talk, vocode, send, and their sum ttfas; end of speech is the VAD's estimate."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnLimited:
+    """A turn was committed because it had its greatest length, not because it had ended (wire: duplex.turn.limited)."""
+
+    item_id: str
+    audio: Samples
+    """The length."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextTrimmed:
+    """The thinker is given less of the conversation from now on (wire: duplex.context.trimmed)."""
+
+    first_item_id: str
+    """Of the oldest item that it still gets; all can be retrieved."""
+    items: int
+    """Left out with this step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionEnding:
+    """The session will have its greatest length soon (wire: duplex.session.ending)."""
+
+    seconds_left: float
+
+
 ServerEvent = (
     SessionCreated | SessionUpdated | SpeechStarted | SpeechStopped | InputCommitted | InputCleared | ItemAdded
     | ItemRetrieved | ItemDeleted | ItemTruncated | Overheard | Transcribed | TranscriptionFailed | ReplyCreated
     | ReplyOutputStarted | ReplyText | ReplyAudio | ReplyDone | PlayoutStarted | PlayoutStopped | PlayoutCleared
-    | Failure | TurnMetrics
+    | Failure | TurnMetrics | TurnLimited | ContextTrimmed | SessionEnding
 )  # fmt: skip

@@ -15,6 +15,7 @@ from typing import Literal
 from duplex.config import PacingSettings
 from duplex.pacing.lead import JitterMeter, lead_target
 from duplex.payloads import Address, JobId
+from duplex.session.config import Greeting
 from duplex.session.conversation import Item, SpokenText
 from duplex.session.events import ReplyStatus, ReplyView, StatusReason
 from duplex.timeline.ledger import EgressLedger, SentRange
@@ -78,6 +79,8 @@ class Reply:
     lost_before: int = 0
     """Packets reported lost before it began to play."""
     think_job: JobId | None = None
+    greeting: Greeting | None = None
+    """It speaks first, and says this."""
     marks: dict[str, MonoNs] = field(default_factory=dict)
     """Milestones of its turn: speech_end, committed, transcribed, thought, talked, vocoded, sent."""
 

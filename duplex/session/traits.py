@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from duplex.session.context import ContextBound
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
@@ -26,5 +28,7 @@ class Traits:
     """Whose share of the stages the session takes."""
     speculates: bool = True
     """Replies may be begun that are thrown away; False for an engine that is billed by use."""
+    context: ContextBound | None = None
+    """What the thinker reads at once; None: any length."""
     speaking_rate_wpm: int = 170
     """Words a minute of the voice, until it is measured."""

@@ -60,6 +60,13 @@ class TurnOutput:
             Submit(job=Job(id=job, stage=Role.THINK, address=reply.address, payload=prompt, pace=self._pace))
         )
 
+    def say(self, reply: Reply, text: str, now: MonoNs) -> None:
+        """Speak a text that is there already: the thinker is not asked."""
+        reply.status = "in_progress"
+        self._reply, self._speech = reply, None
+        self._thought(reply, TextDelta(text=text, tokens=0, finish="stop"), now)
+        self._settle(reply, now)
+
     def take(self, job: JobId, payload: Payload | StageError, now: MonoNs) -> bool:
         """Take an output; return False if the job is not ours."""
         reply = self._reply

@@ -33,7 +33,9 @@ class Fact(Enum):
     LOOK = auto()
     """It has been quiet long enough to decide whether the turn has ended."""
     ENDED = auto()
-    """The turn has ended by silence or by its greatest length."""
+    """The turn has ended by silence."""
+    LIMIT = auto()
+    """The turn has its greatest length."""
 
 
 _RESUME_MS = 64
@@ -109,7 +111,7 @@ class TurnTracker:
         if not self.open:
             return self._idle(span) if self._is_voice or self.voiced else None
         if span.end - self.onset >= self.limits.turn_max:
-            return Fact.ENDED
+            return Fact.LIMIT
         return self._voice(span) if self._is_voice else self._quiet(span)
 
     def close(self) -> None:
@@ -120,6 +122,16 @@ class TurnTracker:
         self.looks = 0
         self._silence = 0
         self._returning = 0
+
+    @property
+    def sounding(self) -> bool:
+        """There is voice at this moment."""
+        return self._is_voice and not self.paused
+
+    def go_on(self, at: Samples) -> None:
+        """The voice goes on behind a turn that was closed at its greatest length: the next one is open already."""
+        self.open = True
+        self.onset = self.speech_end = at
 
     def _idle(self, span: Span) -> Fact | None:
         if not self._is_voice:

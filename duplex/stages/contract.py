@@ -14,9 +14,10 @@ from typing import Protocol
 from typing_extensions import TypeIs
 
 from duplex.payloads import Job, JobId, Payload, Role, StageError
+from duplex.session.context import ContextBound
 
 __all__ = [
-    "BatchStage", "Emit", "EngineStage", "ModelPack", "NodeSpec", "PackError", "Progress", "Role", "Stage", "is_engine",
+    "BatchStage", "ContextBound", "Emit", "EngineStage", "ModelPack", "NodeSpec", "PackError", "Progress", "Role", "Stage", "is_engine",
 ]  # fmt: skip
 
 Emit = Callable[[Payload | StageError], None]
@@ -50,6 +51,8 @@ class NodeSpec:
     """Typical time of one step, until it is measured (engines: from one output of a job to its next)."""
     steps_to_next: int = 1
     """Steps until the next stage can begin: a thinker's tokens to a clause."""
+    context: ContextBound | None = None
+    """Thinkers: what they read at once. The session leaves whole oldest turns out of longer prompts; None: any length."""
 
 
 class BatchStage(Protocol):

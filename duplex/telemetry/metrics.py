@@ -78,6 +78,12 @@ MEASURES: Final[dict[str, Measure]] = {
     "duplex_unheard_audio_seconds_total": _counter("Audio generated and never heard"),
     "duplex_unheard_tokens_total": _counter("Tokens generated and never heard"),
     "duplex_speculation_total": _counter("Replies begun before the turn had ended", "outcome"),
+    "duplex_limits_total": _counter(
+        "Bounds of a conversation that were reached: turn (committed at its greatest length), context (oldest turns are given "
+        "to the thinker no more), session (ended at its greatest length)",
+        "limit",
+        preset=("turn", "context", "session"),
+    ),
     "duplex_camera_readings_total": _counter(
         "Camera frames given to the reader: read, nothing (legible), failed, late",
         "outcome",

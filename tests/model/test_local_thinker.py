@@ -181,11 +181,17 @@ def test_a_conversation_past_the_context_forgets_its_oldest_turns_and_goes_on(th
     assert answer.deltas[-1].finish is not None
 
 
-@pytest.mark.parametrize("payload", [prompt(), prompt("  "), prompt("word " * 5000)])
+@pytest.mark.parametrize("payload", [prompt(), prompt("  ")])
 def test_what_cannot_be_answered_fails_with_a_reason(think: Any, payload: Prompt) -> None:
     answer = _ask(think, payload)
     assert answer.errors
     assert answer.errors[0].reason
+
+
+def test_a_turn_that_is_longer_than_the_context_is_answered_from_its_end(think: Any) -> None:
+    answer = _ask(think, prompt("I like trees. " * 5000 + "What is the capital of France?"))
+    assert not answer.errors
+    assert "Paris" in answer.text
 
 
 def test_ending_a_session_ends_its_jobs(think: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from duplex_models.sim import SimOptions, make
 
@@ -17,9 +18,9 @@ CEILING_S = 30.0
 
 
 @asynccontextmanager
-async def live(*script: str) -> AsyncIterator[tuple[str, Observer]]:
-    """Serve sessions with the test double; yields the URL."""
-    settings: Settings = load(server={"port": 0, "close_timeout_s": 1.0})
+async def live(*script: str, **sections: dict[str, Any]) -> AsyncIterator[tuple[str, Observer]]:
+    """Serve sessions with the test double and further settings; yields the URL."""
+    settings: Settings = load(server={"port": 0, "close_timeout_s": 1.0}, **sections)
     observer = Observer()
     host = SessionHost(settings, make(SimOptions(script=script or ("One two three.",))), observer.record)
     async with listening(host, settings.server, observer) as url, asyncio.timeout(CEILING_S):

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from duplex.session.core import Why
 from duplex.session.messages import Heard
 from duplex.stages.contract import Role
 from loadgen.trace import SessionTrace
@@ -60,6 +61,7 @@ def test_a_session_that_listens_costs_its_vad_and_nothing_else_on_the_production
     assert {span.role for span in spans} == {Role.VAD}
     assert len(spans) == pytest.approx(windows, abs=1)
     assert (len(session.client.events), len(session.effects)) == before[:2]
-    assert session.actor._core.next_deadline() is None
+    deadline = session.actor._core.next_deadline()
+    assert deadline is not None and deadline[1] is Why.LIFETIME  # and so it is woken once in hours
     assert all(isinstance(message, Heard) for message in messages)
     assert len(messages) <= QUIET_S / 0.25  # silence is told in long stretches

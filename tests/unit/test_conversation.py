@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duplex.payloads import Message
-from duplex.session.conversation import Conversation, Item, ItemError, SpokenText
+from duplex.session.conversation import Conversation, Item, ItemError, SpokenText, messages_of
 from duplex.units import Samples
 
 pytestmark = pytest.mark.unit
@@ -69,11 +69,11 @@ def test_a_wrong_use_names_its_parameter_and_changes_nothing(act, code: str, par
     conv = conversation("a", "b")
     said = Item(id="said", role="assistant", modality="audio", text=None, spoken=spoken(["x", "y"], [100, 200]))
     conv.add(said)
-    before = conv.messages("")
+    before = messages_of(conv.items(), "")
     with pytest.raises(ItemError) as error:
         act(conv)
     assert (error.value.code, error.value.param) == (code, param)
-    assert conv.messages("") == before
+    assert messages_of(conv.items(), "") == before
 
 
 def test_history_holds_what_was_heard_and_joins_turns_of_one_role() -> None:
@@ -87,7 +87,7 @@ def test_history_holds_what_was_heard_and_joins_turns_of_one_role() -> None:
         id="cut", role="assistant", modality="audio", text=None, spoken=spoken(["never"], [100]), heard=Samples(0)
     )
     conv.add(unheard)
-    assert conv.messages("be brief") == (
+    assert messages_of(conv.items(), "be brief") == (
         Message(role="system", text="be brief"),
         Message(role="user", text="hello are you there"),
         Message(role="assistant", text="yes I"),
@@ -104,7 +104,7 @@ def test_at_the_bound_the_oldest_is_forgotten() -> None:
 def test_the_history_with_words_that_are_not_committed_yet_is_what_it_will_be_with_them() -> None:
     for before in (["hello"], ["hello", "again"], [f"item {n}" for n in range(10)]):
         conv = conversation(*before)
-        foreseen = conv.messages("be kind", "and then")
-        assert conv.messages("be kind") != foreseen
+        foreseen = messages_of(conv.items("and then"), "be kind")
+        assert messages_of(conv.items(), "be kind") != foreseen
         conv.add(Item(id="new", role="user", modality="audio", text="and then"))
-        assert conv.messages("be kind") == foreseen
+        assert messages_of(conv.items(), "be kind") == foreseen

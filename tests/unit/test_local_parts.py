@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import sys
 from pathlib import Path
 from typing import Any
@@ -55,26 +54,15 @@ def test_the_default_system_message_yields_to_the_sessions_own() -> None:
     assert chat.with_system(own[1:], "") == own[1:]
 
 
-def test_what_does_not_fit_goes_in_whole_turns_oldest_first_and_system_and_last_stay() -> None:
-    messages = _turns(20)
-    fitted = chat.fit(messages, 400)
-    assert fitted[0] == messages[0]
-    assert fitted[1].role == "user"
-    assert fitted == (messages[0], *messages[len(messages) - len(fitted) + 1 :])
-    assert chat.tokens_estimate(fitted[1:]) <= 400
-    assert chat.fit(messages, 0) == (messages[0], messages[-1])
-    assert chat.fit(messages, 10_000) == tuple(messages)
-
-
-def test_a_growing_conversation_seldom_loses_its_first_message() -> None:
-    firsts = [chat.fit(_turns(n), 400)[1].text for n in range(40)]
-    assert sum(before != after for before, after in itertools.pairwise(firsts)) <= 8
-    assert len(chat.fit(_turns(39), 400)) < len(_turns(39))
-
-
-def test_a_conversation_of_one_turn_stays_however_long_it_is() -> None:
-    assert chat.fit(_turns(0, "word " * 5000), 10) == tuple(_turns(0))
-    assert chat.fit((), 10) == ()
+def test_of_the_last_turn_its_end_is_left_and_no_broken_letter() -> None:
+    messages = _turns(3, "zwölf Böcke " * 20)
+    cut = chat.last_turn(messages, 24)
+    assert cut[0] == messages[0]
+    assert len(cut) == 2
+    assert messages[-1].text.endswith(cut[1].text)
+    assert 0 < len(cut[1].text.encode()) <= 24
+    assert chat.last_turn(messages, 10_000) == (messages[0], messages[-1])
+    assert chat.last_turn((), 10) == ()
 
 
 # Slots. --------------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import pytest
 from duplex.protocol import TransportName, WireEncoder, WireProfile, initial, to_json
 from duplex.protocol.ring import AUDIO_CHARS_MAX, EventRing
 from duplex.session.events import (
+    ContextTrimmed,
     Failure,
     ItemView,
     PlayoutCleared,
@@ -23,8 +24,11 @@ from duplex.session.events import (
     ReplyText,
     ReplyView,
     SessionCreated,
+    SessionEnding,
     Transcribed,
+    TurnLimited,
 )
+from duplex.units import Samples
 
 pytestmark = pytest.mark.unit
 
@@ -82,6 +86,21 @@ def test_the_output_buffer_shows_on_webrtc_only(event: type[PlayoutStarted]) -> 
 def test_a_reply_that_is_not_open_cannot_end() -> None:
     with pytest.raises(KeyError):
         encoder().encode(ReplyDone(reply=ReplyView(id="resp_1", item=None, status="completed")))
+
+
+def test_what_the_protocol_has_no_event_for_is_ours() -> None:
+    wire = encoder()
+    events = [
+        TurnLimited(item_id="item_1", audio=Samples(48_000 * 30)),
+        ContextTrimmed(first_item_id="item_9", items=8),
+        SessionEnding(seconds_left=59.98),
+    ]
+    shown = [{k: v for k, v in e.items() if k != "event_id"} for event in events for e in wire.encode(event)]
+    assert shown == [
+        {"type": "duplex.turn.limited", "item_id": "item_1", "audio_ms": 30_000},
+        {"type": "duplex.context.trimmed", "first_item_id": "item_9", "items": 8},
+        {"type": "duplex.session.ending", "reason": "max_length", "seconds_left": 60.0},
+    ]
 
 
 def test_json_is_ascii_whatever_a_model_wrote() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from duplex.protocol import RemoteProtocolError, SessionRejected, WireProfile, initial
 from duplex.protocol.session_config import merge
 from duplex.protocol.wire_session import SessionUpdate, read
-from duplex.session.config import SessionConfig, TurnDetection
+from duplex.session.config import Greeting, SessionConfig, TurnDetection
 
 pytestmark = pytest.mark.unit
 
@@ -61,7 +62,7 @@ def test_defaults_are_resolved() -> None:
             },
             "output": {"format": {"type": "audio/pcm", "rate": 24000}, "voice": "low", "speed": 1.0},
         },
-        "duplex": {"lead_ms": 4000, "on_onset": "hold"},
+        "duplex": {"lead_ms": 4000, "on_onset": "hold", "greeting": "none"},
     }
 
 
@@ -71,6 +72,20 @@ def test_absent_keeps_and_empty_clears() -> None:
     assert (kept.instructions, kept.voice, kept.speed, kept.tokens_max) == ("Be brief.", "high", 0.5, 20)
     cleared = update(kept, {"instructions": "", "tools": [], "max_output_tokens": "inf"})
     assert (cleared.instructions, cleared.voice, cleared.tokens_max) == ("", "high", None)
+
+
+def test_a_greeting_is_the_servers_the_sessions_or_none() -> None:
+    ours = Greeting(text="Hello from us.")
+    profile = replace(PROFILE, greeting=ours)
+    config = initial(profile, session_id="s", session=None)
+    assert (config.greeting, config.wire["duplex"]["greeting"]) == (ours, {"text": "Hello from us."})
+    asked = {"duplex": {"greeting": {"instructions": "Greet the user by name."}}}
+    own = merge(config, read(SessionUpdate, asked), profile)
+    assert own.greeting == Greeting(instructions="Greet the user by name.")
+    assert own.wire["duplex"]["greeting"] == asked["duplex"]["greeting"]
+    none = merge(own, read(SessionUpdate, {"duplex": {"greeting": "none"}}), profile)
+    assert (none.greeting, none.wire["duplex"]["greeting"]) == (None, "none")
+    assert merge(none, read(SessionUpdate, {"duplex": {"greeting": None}}), profile).greeting == ours
 
 
 def test_null_restores_the_default() -> None:
@@ -184,6 +199,14 @@ def test_a_pack_may_have_a_voice_with_a_stock_name() -> None:
         ({"duplex": {"lead_ms": "forever"}}, "invalid_value", "session.duplex.lead_ms"),
         ({"duplex": {"lead_ms": True}}, "invalid_value", "session.duplex.lead_ms"),
         ({"duplex": {"on_onset": "shout"}}, "invalid_value", "session.duplex.on_onset"),
+        ({"duplex": {"greeting": "hello"}}, "invalid_value", "session.duplex.greeting"),
+        ({"duplex": {"greeting": {"text": " "}}}, "invalid_value", "session.duplex.greeting"),
+        (
+            {"duplex": {"greeting": {"text": "Hi", "instructions": "Greet."}}},
+            "invalid_value",
+            "session.duplex.greeting",
+        ),
+        ({"duplex": {"greeting": {"text": "x" * 4001}}}, "invalid_value", "session.duplex.greeting"),
     ],
 )
 def test_refusals_name_the_field(session: dict[str, Any], code: str, param: str) -> None:

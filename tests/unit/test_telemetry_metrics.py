@@ -27,6 +27,7 @@ DESIGNED = {
     "duplex_unheard_audio_seconds_total": set(),
     "duplex_unheard_tokens_total": set(),
     "duplex_speculation_total": {"outcome"},
+    "duplex_limits_total": {"limit"},
     "duplex_camera_readings_total": {"outcome"},
     "duplex_lead_seconds": set(),
     "duplex_playback_error_seconds": set(),

@@ -19,7 +19,7 @@ def run(probabilities: list[float], detection: TurnDetection | None = None, **se
         fact = tracker.window(Span(Samples(i * WINDOW), Samples((i + 1) * WINDOW)), probability)
         if fact is not None and fact not in (Fact.VOICED, Fact.PAUSE):
             facts.append((i, fact))
-        if fact is Fact.ENDED:
+        if fact in (Fact.ENDED, Fact.LIMIT):
             tracker.close()
     return facts
 
@@ -58,7 +58,7 @@ def test_an_unsure_end_is_held_no_longer_than_the_eagerness_says(eagerness: str,
 
 def test_continuous_sound_ends_at_the_greatest_length() -> None:
     facts = run([0.9] * 100, turn_ms_max=1600)
-    assert [i for i, fact in facts if fact is Fact.ENDED] == [49, 99]
+    assert [i for i, fact in facts if fact is Fact.LIMIT] == [49, 99]
 
 
 @given(st.lists(st.floats(0, 1), max_size=300))
@@ -67,4 +67,4 @@ def test_facts_alternate_whatever_is_heard(probabilities: list[float]) -> None:
     is_open = False
     for _, fact in facts:
         assert is_open != (fact is Fact.ONSET)
-        is_open = fact is not Fact.ENDED
+        is_open = fact not in (Fact.ENDED, Fact.LIMIT)

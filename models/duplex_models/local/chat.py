@@ -1,4 +1,4 @@
-"""ChatML, the prompt format of SmolLM2, and what of a conversation fits into the context. Pure."""
+"""ChatML, the prompt format of SmolLM2. Pure."""
 
 from __future__ import annotations
 
@@ -8,11 +8,6 @@ from duplex.payloads import Message
 
 START, END = "<|im_start|>", "<|im_end|>"
 _MARK, _BROKEN = "<|", "< |"
-_CHARS_PER_TOKEN = 3.0
-"""English has about 4.3; an estimate from below, so that an overflow is rare."""
-_TOKENS_PER_MESSAGE = 8
-_KEPT = 1 / 4
-"""What of the allowed length is left after a cut: a cut must be rare, because the engine then reads the prompt anew."""
 
 
 def plain(text: str) -> str:
@@ -42,36 +37,12 @@ def render(messages: Sequence[Message], reply_so_far: str = "") -> str:
     return "".join(turns) + opened + so_far
 
 
-def tokens_estimate(messages: Sequence[Message]) -> int:
-    """Return roughly how many tokens the messages take in a prompt, seldom too few."""
-    return sum(int(len(m.text) / _CHARS_PER_TOKEN) + _TOKENS_PER_MESSAGE for m in messages)
-
-
-def fit(messages: Sequence[Message], tokens_max: int) -> tuple[Message, ...]:
-    """Leave out oldest turns (a user's message and what answers it) of a conversation that is too long.
-
-    System messages and the last turn always stay. Where to cut depends on the messages before the cut alone, so that a
-    growing conversation keeps its first message, and with it the engine's cached prefix, from one cut to the next:
-
-        length  /| /| /      tokens_max
-               / |/ |/       a quarter of it
+def last_turn(messages: Sequence[Message], bytes_max: int) -> tuple[Message, ...]:
+    """Return the system's messages and what was said last, of it the end: what fits whatever its tokens are.
 
     Args:
-        tokens_max: most tokens of what is not a system message, by the estimate.
+        bytes_max: of the last message in UTF-8; no byte takes more than a token.
     """
-    places = [i for i, m in enumerate(messages) if m.role != "system"]
-    said = [messages[i] for i in places]
-    start, length = 0, 0
-    for index, message in enumerate(said):
-        length += tokens_estimate([message])
-        if length > tokens_max:
-            start = _turn_start(said[: index + 1], start, int(tokens_max * _KEPT))
-            length = tokens_estimate(said[start : index + 1])
-    return tuple(m for i, m in enumerate(messages) if m.role == "system" or i >= places[start])
-
-
-def _turn_start(said: Sequence[Message], start: int, tokens_max: int) -> int:
-    """Return the first user's message behind which at most `tokens_max` follow, else the last one after `start`."""
-    starts = [i for i in range(start + 1, len(said)) if said[i].role == "user"]
-    fitting = [i for i in starts if tokens_estimate(said[i:]) <= tokens_max]
-    return (fitting or starts[-1:] or [start])[0]
+    system = tuple(m for m in messages if m.role == "system")
+    said = [m for m in messages if m.role != "system"][-1:]
+    return system + tuple(Message(role=m.role, text=m.text.encode()[-bytes_max:].decode(errors="ignore")) for m in said)

@@ -47,7 +47,7 @@ class LocalOptions(BaseModel):
     context_tokens: int = Field(2048, ge=512, le=8192)
     """Tokens of instructions, conversation and reply together; more is refused."""
     history_tokens: int = Field(768, ge=64, le=8192)
-    """Tokens of conversation the thinker is given; past it the oldest turns are left out. Reading one costs 7 ms when it
+    """Tokens of conversation the thinker is given (estimated, three bytes each); past it the oldest turns are left out. Reading one costs 7 ms when it
     is not in the cache, so a long memory means a long wait after every cut of it."""
     reply_tokens_max: int = Field(120, ge=8, le=1024)
     """Longest reply, when the session does not say."""

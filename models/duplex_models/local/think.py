@@ -19,7 +19,8 @@ from pathlib import Path
 from duplex.engines import ContextOverflowError, EngineError
 from duplex.engines.llama import LlamaEnd, LlamaModel, LlamaSettings, LlamaToken, Sampling
 from duplex.payloads import Job, JobId, Message, Prompt, StageError, TextDelta
-from duplex.stages.contract import Emit, NodeSpec, Progress, Role
+from duplex.session.context import estimate_tokens
+from duplex.stages.contract import ContextBound, Emit, NodeSpec, Progress, Role
 from duplex_models.local import chat, weights
 from duplex_models.local.assembly import QWEN, assembled, cache_folder
 from duplex_models.local.options import LocalOptions, ThinkerName
@@ -80,6 +81,12 @@ class Think:
             pausable=True,
             step_s=_TOKEN_S[options.thinker],
             steps_to_next=6,
+            context=ContextBound(
+                prompt_max=options.context_tokens
+                - min(options.reply_tokens_max, options.context_tokens // 2)
+                - estimate_tokens(options.system_prompt),
+                history_max=options.history_tokens,
+            ),
         )
         self._options = options
         self._sampling = Sampling(temperature=options.temperature, loop_penalty=_LOOP_PENALTY)
@@ -121,11 +128,10 @@ class Think:
             return
         prompt, options = job.payload, self._options
         tokens_max = min(prompt.tokens_max or options.reply_tokens_max, options.context_tokens // 2)
-        messages = chat.with_system(prompt.messages, options.system_prompt)
         run = _Run(
             job=job,
             emit=emit,
-            messages=chat.fit(messages, min(options.history_tokens, options.context_tokens - tokens_max)),
+            messages=chat.with_system(prompt.messages, options.system_prompt),
             said_before=prompt.reply_so_far,
             tokens_left=tokens_max,
             skip_space=prompt.reply_so_far[-1:].isspace(),
@@ -211,9 +217,9 @@ class Think:
             run.emit(last)
 
     def _complete(self, run: _Run, slot: int) -> LlamaEnd:
-        """Ask the engine; where its own count of tokens says that the prompt is too long, with the last turn alone."""
+        """Ask the engine; where its own count of tokens says that the prompt is too long, with the end of it alone."""
         assert self._model is not None, "loaded before the first job"
-        for attempt in (run.messages, chat.fit(run.messages, 0)):
+        for attempt in (run.messages, chat.last_turn(run.messages, self._options.context_tokens // 2)):
             run.messages = attempt
             try:
                 return self._model.complete(
@@ -226,7 +232,7 @@ class Think:
                 )
             except ContextOverflowError as error:
                 overflow = error
-        raise EngineError(f"instructions and last turn are longer than the model's context: {overflow}") from overflow
+        raise EngineError(f"the instructions are longer than the model's context: {overflow}") from overflow
 
     def _take(self, run: _Run, token: LlamaToken) -> bool:
         """Emit one token, unless the job was paused or aborted before it; returns whether to stop."""

@@ -60,7 +60,7 @@ class OpenAiChatOptions(BaseModel):
     reply_tokens_max: int = Field(300, ge=8, le=100_000)
     """Longest reply, when the session does not say."""
     history_tokens: int = Field(6000, ge=64, le=1_000_000)
-    """Tokens of conversation (estimated, three characters each) that are sent; past it the oldest turns are left out."""
+    """Tokens of conversation (estimated, three bytes each) that are sent; past it the oldest turns are left out."""
     system_prompt: str = Field(SYSTEM_PROMPT, max_length=20_000)
     local: dict[str, Any] = Field(default_factory=dict)
     """Options of the pack `local`, which hears and speaks; those of its thinker have no effect."""

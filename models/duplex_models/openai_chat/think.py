@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from duplex.engines import EngineError
 from duplex.engines.openai_chat import ChatClient, ChatEnd, ChatError
 from duplex.payloads import Job, JobId, Payload, Prompt, StageError, TextDelta
-from duplex.stages.contract import Emit, NodeSpec, PackError, Progress, Role
+from duplex.stages.contract import ContextBound, Emit, NodeSpec, PackError, Progress, Role
 from duplex_models.local import chat
 from duplex_models.openai_chat.background import BackgroundLoop
 from duplex_models.openai_chat.options import OpenAiChatOptions
@@ -27,6 +27,8 @@ from duplex_models.openai_chat.spoken import SpokenText
 
 _NAMES_SHOWN = 8
 _CLOSE_S = 5.0
+_UNKNOWN = 2**31
+"""Tokens of the server's whole context: it does not say, and what is too long it refuses in its own words."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -60,6 +62,7 @@ class RemoteThink:
             pausable=False,
             step_s=0.03,
             steps_to_next=6,
+            context=ContextBound(prompt_max=_UNKNOWN, history_max=options.history_tokens),
         )
         self._options = options
         self._client = ChatClient(options.chat())
@@ -171,9 +174,8 @@ class RemoteThink:
         raise AssertionError("a stream ends with its end")
 
     def _messages(self, prompt: Prompt) -> list[dict[str, str]]:
-        """Return the conversation as the request's messages, without oldest turns where it is too long."""
-        options = self._options
-        messages = chat.fit(chat.with_system(prompt.messages, options.system_prompt), options.history_tokens)
+        """Return the conversation as the request's messages."""
+        messages = chat.with_system(prompt.messages, self._options.system_prompt)
         return [{"role": message.role, "content": message.text} for message in messages if message.text.strip()]
 
     def _emit(self, run: _Run, output: Payload | StageError) -> None:

@@ -55,6 +55,8 @@ class SimOptions(BaseModel):
     word_ms: int = Field(300, ge=20, le=5000)
     """Length of a spoken word."""
     pausable: bool = True
+    history_tokens: int | None = Field(None, ge=64)
+    """Tokens of conversation that its thinker says it reads; unset: any length."""
     parallel: int = Field(64, ge=1)
     """Replies thought at once."""
     tick_words: int = Field(6, ge=1)
@@ -99,7 +101,15 @@ def make(options: SimOptions, after: After = loop_after, sleeps: bool = True) ->
         vad,
         SimEndOfTurn(options.end_probability, options.end_of_turn_s, sleeps),
         SimTranscribe(options.transcripts, options.transcribe_s, sleeps),
-        SimThink(options.script, options.first_token_s, options.token_s, options.pausable, options.parallel, after),
+        SimThink(
+            options.script,
+            options.first_token_s,
+            options.token_s,
+            options.pausable,
+            options.parallel,
+            after,
+            options.history_tokens,
+        ),
         SimTalk(options.word_ms, options.talk_s, sleeps),
         SimVocode(options.vocode_s, sleeps),
     )

@@ -30,7 +30,7 @@ from duplex.payloads import (
     VoiceWindow,
     WordMark,
 )
-from duplex.stages.contract import Emit, NodeSpec, Progress, Role
+from duplex.stages.contract import ContextBound, Emit, NodeSpec, Progress, Role
 from duplex.units import seconds_from_samples
 
 RATE = 24_000
@@ -162,8 +162,9 @@ class SimThink:
     """Engine stage: says its script word by word."""
 
     def __init__(
-        self, script: Sequence[str], first_token_s: float, token_s: float, pausable: bool, parallel: int, after: After
-    ) -> None:
+        self, script: Sequence[str], first_token_s: float, token_s: float, pausable: bool, parallel: int, after: After,
+        history_tokens: int | None = None,
+    ) -> None:  # fmt: skip
         self.spec = NodeSpec(
             name="think",
             role=Role.THINK,
@@ -174,6 +175,9 @@ class SimThink:
             pausable=pausable,
             step_s=token_s,
             steps_to_next=4,
+            context=None
+            if history_tokens is None
+            else ContextBound(prompt_max=2 * history_tokens, history_max=history_tokens),
         )
         self.prompts: deque[Prompt] = deque(maxlen=_SHOWN_MAX)
         """What it was asked, newest last."""
