@@ -60,6 +60,8 @@ class WireProfile:
     """Longest instructions or text item, in characters."""
     append_bytes_max: int = 15 * 1024 * 1024
     """Largest decoded audio of one append."""
+    recorded: bool = False
+    """The server keeps a record of its sessions; each says so, and none can change it."""
 
     def resolve_voice(self, name: str | None, param: str) -> str:
         """Return the pack's voice for a client's word for it.
@@ -119,6 +121,8 @@ def initial(
         },
         "duplex": {"lead_ms": profile.lead_ms, "on_onset": profile.on_onset},
     }
+    if profile.recorded:
+        wire["duplex"]["recorded"] = True
     base = _resolve(wire)
     if session is None:
         return base
