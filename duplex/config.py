@@ -355,13 +355,13 @@ class RecordingSettings(_Section):
     turn it on, and a session that is recorded says so (`duplex.recorded`)."""
     voice: bool = False
     """Keep the samples of the voice that answers too; off: their length and hash. The user's sound is never kept."""
-    session_bytes_max: int = Field(32 * 1024 * 1024, ge=4096)
+    session_bytes_max: int = Field(32 * 1024 * 1024, ge=64 * 1024)
     """Longest file of one session, compressed; past it the record ends and the session goes on."""
     session_minutes_max: float = Field(120.0, gt=0, le=10_080)
     """Longest time of one session that is recorded; past it likewise."""
     files_max: int = Field(500, ge=1, le=100_000)
     """Recordings in the folder; for one more the oldest ended one is deleted."""
-    total_bytes_max: int = Field(2 * 1024 * 1024 * 1024, ge=4096)
+    total_bytes_max: int = Field(2 * 1024 * 1024 * 1024, ge=64 * 1024)
     """Their size together, one that is being written counted as long as it may become; likewise."""
     keep_days: float = Field(7.0, gt=0, le=3650)
     """Recordings that ended longer ago are deleted, as long as the server runs."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 
@@ -31,13 +30,3 @@ def test_fifty_recorded_sessions_with_interruptions_and_faults_run_again_to_the_
     assert [result.difference for result in results] == [None] * 50
     assert [result.warnings for result in results] == [[]] * 50
     assert {result.end for result in results} == {"ended"}
-    print(
-        json.dumps(
-            {
-                "steps": sum(r.steps for r in results),
-                "effects": sum(r.effects for r in results),
-                "interrupted": interrupted,
-                "failed": failed,
-            }
-        )
-    )
