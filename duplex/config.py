@@ -368,8 +368,10 @@ class RecordingSettings(_Section):
     flush_s: float = Field(0.5, gt=0, le=60)
     """How often what has happened is written; a crash of the process costs at most this much of the record."""
     waiting_steps_max: int = Field(20_000, ge=100, le=10_000_000)
-    """Steps of all sessions that wait to be written (some 60 a second of each); a session whose step does not fit is recorded
+    """Steps of all sessions that wait to be written (some 30 a second of each); a session whose step does not fit is recorded
     no further."""
+    close_timeout_s: float = Field(5.0, gt=0, le=600)
+    """Longest that a stopping server waits for what is not written yet."""
 
     @model_validator(mode="after")
     def _one_fits(self) -> RecordingSettings:

@@ -84,8 +84,11 @@ def replay(path: Path, force: bool = False) -> Replay:
         RecordingError: it is no recording, is damaged, or needs `force`.
     """
     tape = Tape(path, force)
-    run = _Run(tape)
     warnings = _warnings(tape, force)
+    try:
+        run = _Run(tape)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise RecordingError(f"no core can be made of its header: {error}") from error
     difference = run.to_the_end()
     if difference is None and tape.end is None:
         warnings.append(f"the recording breaks off; it was run to its last whole step, {run.steps}")

@@ -40,7 +40,9 @@ Event = dict[str, Any]
 @asynccontextmanager
 async def recorded(folder: Path, adapt: Callable[[ModelPack], object] = lambda pack: None) -> AsyncIterator[str]:
     """Serve sessions of the test double under record; the recordings are whole when it is left."""
-    settings: Settings = load(server={"port": 0, "close_timeout_s": 1.0}, recording={"directory": str(folder)})
+    settings: Settings = load(
+        server={"port": 0, "close_timeout_s": 1.0}, recording={"directory": str(folder), "close_timeout_s": 60}
+    )
     pack = make(SimOptions(script=(LONG,), transcripts=("first words", "and more")))
     adapt(pack)
     observer = Observer()

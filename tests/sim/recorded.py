@@ -27,7 +27,9 @@ _FAULTS: tuple[Callable[[Any], Any], ...] = (
 
 def recorder(folder: Path, outcomes: Counter[str] | None = None, seed: int = 0, **settings: Any) -> Recorder:
     """Return one that keeps up with simulated time, whose seeds are its own; closed, it has written everything."""
-    bounds = {"directory": folder / "recordings", "waiting_steps_max": 10_000_000, "flush_s": 0.01} | settings
+    bounds = {
+        "directory": folder / "recordings", "waiting_steps_max": 10_000_000, "flush_s": 0.01, "close_timeout_s": 100,
+    } | settings  # fmt: skip
     counted: Counter[str] = Counter() if outcomes is None else outcomes
     seeds = Random(seed)
 

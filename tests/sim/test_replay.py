@@ -201,6 +201,13 @@ def test_other_code_and_other_settings_are_told(tmp_path: Path, monkeypatch: pyt
     assert "other code: " in warning and "0123" in warning
 
 
+@pytest.mark.parametrize("part", ["config", "traits", "settings"])
+def test_a_header_of_which_no_core_can_be_made_is_told(tmp_path: Path, part: str) -> None:
+    file, _ = one(tmp_path, Server(), lambda session: session.server.advance(100))
+    with pytest.raises(RecordingError, match="no core can be made of its header"):
+        replay(edited(file, lambda lines: lines[0]["header"].update({part: "text"})), force=True)
+
+
 def test_one_that_breaks_off_runs_as_far_as_it_goes(tmp_path: Path) -> None:
     file, _ = one(tmp_path, Server(), interrupted)
     whole = replay(file)

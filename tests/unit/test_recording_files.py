@@ -229,6 +229,7 @@ def test_what_is_no_recording_is_refused(tmp_path: Path, content: bytes, says: s
         (end_line("ended", 0) + step(1), "goes on behind its end"),
         (b'{"at":1,"in":{"$":"Nothing"},"jobs":[],"out":[]}\n', "step 0 is not one"),
         (b'{"in":null}\n', "step 0 is not one"),
+        (b'{"at":"1","in":null,"jobs":[],"out":[]}\n', "of another type"),
         (b'"text"\n', "no object"),
     ],
 )

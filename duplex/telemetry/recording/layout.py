@@ -213,16 +213,16 @@ class Tape:
 
     def _step(self, written: dict[str, Any]) -> StoredStep:
         try:
-            return StoredStep(
-                at=MonoNs(written["at"]),
-                message=from_plain(written["in"]),
-                jobs=tuple(written["jobs"]),
-                effects=written["out"],
-                drained=written.get("drained", True),
-                raised=written.get("raised"),
-            )
-        except (CodecError, KeyError, TypeError) as error:
+            at, jobs, effects = written["at"], written["jobs"], written["out"]
+            if type(at) is not int or not isinstance(jobs, list) or not isinstance(effects, list):
+                raise CodecError("`at`, `jobs` or `out` is of another type")
+            message = from_plain(written["in"])
+        except (CodecError, KeyError) as error:
             raise RecordingError(f"step {self._count} is not one that this code knows: {error}") from error
+        return StoredStep(
+            at=MonoNs(at), message=message, jobs=tuple(jobs), effects=effects, drained=written.get("drained", True),
+            raised=written.get("raised"),
+        )  # fmt: skip
 
 
 def _object(line: bytes, what: str) -> dict[str, Any]:

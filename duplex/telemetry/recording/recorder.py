@@ -45,8 +45,6 @@ Outcome = Literal["ended", "bytes", "minutes", "overflow", "refused", "failed"]
 or a value refused; `refused`: never begun, since those that are being written leave no room."""
 _END_BYTES: Final = 256
 """Kept free in each file for its last line."""
-_CLOSE_S: Final = 5.0
-"""Longest that a stopping server waits for the disk."""
 _EXPIRE_EVERY_NS: Final = 60 * NS_PER_S
 _log = structlog.get_logger("duplex.recording")
 _Observe = Callable[[str, float, Mapping[str, str]], None]
@@ -142,11 +140,11 @@ class Recorder:
         self._end(session, "ended")
 
     def close(self) -> None:
-        """End what is being recorded, and write all that waits; blocks for as long as the disk takes, at most 5 s."""
+        """End what is being recorded, and write all that waits; blocks for as long as that takes, within its bound."""
         for session_id in list(self._live):
             self.ended(session_id)
         self._closing.set()
-        self._thread.join(_CLOSE_S)
+        self._thread.join(self._settings.close_timeout_s)
         if self._thread.is_alive():
             _log.error("recordings_lost", steps=len(self._waiting))
 
