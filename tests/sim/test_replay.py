@@ -26,23 +26,24 @@ from tests.sim.world import Server, Session
 pytestmark = pytest.mark.sim
 
 
-def test_fifty_recorded_sessions_with_interruptions_and_faults_run_again_to_the_same_effects(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seed", range(10))
+def test_fifty_recorded_sessions_with_interruptions_and_faults_run_again_to_the_same_effects(
+    tmp_path: Path, seed: int
+) -> None:
+    """Five sessions of each seed."""
     outcomes: Counter[str] = Counter()
-    interrupted = failed = 0
-    for seed in range(10):
-        recording = recorder(tmp_path / str(seed), outcomes, seed)
-        server = conversations(seed, recording)
-        recording.close()
-        server.check()
-        interrupted += int(server.total("duplex_barge_in_total", outcome="confirmed"))
-        failed += int(server.total("duplex_replies_total", status="failed"))
-    files = sorted(tmp_path.glob("*/recordings/*"))
-    assert (len(files), outcomes) == (50, {"ended": 50})
-    assert interrupted >= 50 and failed >= 20
-    results = [replay(file) for file in files]
-    assert [result.difference for result in results] == [None] * 50
-    assert [result.warnings for result in results] == [[]] * 50
-    assert {result.end for result in results} == {"ended"}
+    recording = recorder(tmp_path, outcomes, seed)
+    server = conversations(seed, recording)
+    recording.close()
+    server.check()
+    assert server.total("duplex_barge_in_total", outcome="confirmed") >= 4
+    assert server.total("duplex_replies_total", status="failed") >= 1
+    files = sorted((tmp_path / "recordings").iterdir())
+    assert (len(files), outcomes) == (5, {"ended": 5})
+    for file in files:
+        result = replay(file)
+        assert (result.difference, result.warnings, result.end) == (None, [], "ended")
+        assert result.steps > 30
 
 
 def one(folder: Path, server: Server, talk: Callable[[Session], None], **settings: Any) -> tuple[Path, Session]:

@@ -28,6 +28,7 @@ DESIGNED = {
     "duplex_unheard_tokens_total": set(),
     "duplex_speculation_total": {"outcome"},
     "duplex_camera_readings_total": {"outcome"},
+    "duplex_recordings_total": {"outcome"},
     "duplex_lead_seconds": set(),
     "duplex_playback_error_seconds": set(),
     "duplex_sessions": set(),
