@@ -28,7 +28,7 @@ from duplex.server.serve import listening
 from duplex.stages.contract import ModelPack
 from duplex.talk import read_recording
 from duplex.telemetry import Observer
-from duplex.telemetry.recording import open_recorder
+from duplex.telemetry.recording import Tape, open_recorder
 
 pytestmark = pytest.mark.protocol
 
@@ -156,6 +156,49 @@ async def test_a_live_call_runs_again(tmp_path: Path) -> None:
         await peer.close()
     result = replay(the_file(folder))
     assert (result.same, result.end) == (True, "ended")
+
+
+def ended_replies(file: Path) -> int:
+    """Return how many replies have ended in a recording, as far as it can be read."""
+    effects = [effect for step in Tape(file).steps() for effect in step.effects if effect["$"] == "Send"]
+    return sum(effect["event"]["$"] == "ReplyDone" for effect in effects)
+
+
+async def test_a_server_that_is_killed_leaves_what_it_has_recorded(tmp_path: Path) -> None:
+    folder = tmp_path / "kept"
+    flags = (
+        "--port",
+        "0",
+        "--model",
+        "sim",
+        "--set",
+        f"recording.directory={folder}",
+        "--set",
+        "recording.flush_s=0.05",
+    )
+    server = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "duplex.cli", "serve", *flags,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        assert server.stdout is not None
+        async with asyncio.timeout(90):
+            url = (await server.stdout.readline()).decode().split()[1]
+            async with ClientSession(url) as client, client.ws_connect("/v1/realtime") as ws:
+                await ws.send_json({"type": "response.create"})
+                await until(ws, "response.done")
+                while not ended_replies(the_file(folder)):  # noqa: ASYNC110 - under the ceiling above
+                    await asyncio.sleep(0.02)
+                server.kill()
+                await server.wait()
+    finally:
+        if server.returncode is None:
+            server.kill()
+            await server.wait()
+    result = replay(the_file(folder))
+    assert (result.same, result.end) == (True, None)
+    assert "breaks off" in result.warnings[0]
+    assert result.effects > 10
 
 
 def test_the_command_says_what_cannot_be_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
