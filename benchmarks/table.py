@@ -72,6 +72,26 @@ def core(f: dict[str, Any]) -> list[Row]:
     return rows
 
 
+def recording(f: dict[str, Any]) -> list[Row]:
+    loop, thread, voiced = f["loop_us_per_step"], f["thread"], f["thread_with_voice"]
+    return [
+        (
+            "sessions, minutes of them, steps of a core per second",
+            "",
+            f"{f['sessions']}, {f['session_minutes']}, {f['steps_per_session_second']}",
+        ),
+        ("a step of a core that is not recorded, on the loop", "", f"{loop['plain']} µs"),
+        ("recorded, it takes longer by", "", f"{loop['added']} µs"),
+        ("encoding and writing it, on the recorder's thread", "", f"{thread['us_per_step']} µs"),
+        ("file of one session, per minute", "", f"{thread['bytes_per_minute'] / 1000:.0f} kB"),
+        (
+            "the same with the samples of the voice",
+            "",
+            f"{voiced['us_per_step']} µs, {voiced['bytes_per_minute'] / 1000:.0f} kB",
+        ),
+    ]
+
+
 def barge_in(f: dict[str, Any]) -> list[Row]:
     ms = f["ms"]
     return [
@@ -261,6 +281,7 @@ SECTIONS: tuple[tuple[str, str, Callable[[dict[str, Any]], list[Row]]], ...] = (
     ("barge_in_sim", "Whether a cut holds", barge_in_sim),
     ("overhead", "What the server adds", overhead),
     ("core", "What the core costs", core),
+    ("recording", "What recording costs", recording),
     ("echo", "What the audio path carries", echo),
     ("plan_cost", "What the scheduler costs", plan_cost),
     ("admission", "What is refused, and what that saves", admission),

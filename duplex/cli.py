@@ -18,7 +18,7 @@ import uvloop
 from rich.console import Console
 
 import duplex
-from duplex import doctor
+from duplex import doctor, replay
 from duplex.actor.host import SessionHost
 from duplex.config import ConfigError, Settings, load
 from duplex.pacing.policies import make_policy
@@ -29,6 +29,7 @@ from duplex.stages.contract import ModelPack, PackError
 from duplex.talk import Talk, TalkError, TalkOptions, read_recording, talk_to, write_recording
 from duplex.telemetry import Observer, configure_logging
 from duplex.telemetry.hub import Telemetry
+from duplex.telemetry.recording import RecordingError, open_recorder
 from duplex.telemetry.setup import ProcessClock, open_exporter
 from duplex.trace import TraceError, describe, list_sessions, trace_to_file
 
@@ -57,6 +58,12 @@ played, every cut, and each stage's queue and compute.
 A session's id is the last part of a call's Location (rtc_…), or stands in session.created (sess_…). Without one, the sessions
 of a server on this machine are listed."""
 
+_REPLAY = """\
+Run a recorded session again (recording.directory keeps them; docs/recording.md): its core is told what it was told then, and has
+to ask for the same. Nothing is loaded and nothing is sent.
+
+Exits with 0 if all is the same, with 1 at the first difference, with 2 if the file cannot be run. One that breaks off is run as
+far as it goes."""
 
 _DOCTOR = """\
 Look at what a server needs on this machine (Python, ports, codecs, the model, the page, who can reach it), and say what to do
@@ -123,6 +130,13 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--url", default="http://127.0.0.1:8080", help="the server (default %(default)s)")
     command.add_argument("--out", type=Path, metavar="FILE", help="where to write it (default: as the server names it)")
     command.set_defaults(run=_run_trace)
+    command = commands.add_parser("replay", help="run a recording again", description=_REPLAY, formatter_class=raw)
+    command.add_argument("recording", type=Path, metavar="FILE", help="what recording.directory keeps of a session")
+    command.add_argument("--json", action="store_true", help="print one JSON object instead of lines")
+    command.add_argument(
+        "--force", action="store_true", help="run one of another schema, or whose settings were changed in the file"
+    )
+    command.set_defaults(run=_run_replay)
     return parser
 
 
@@ -163,9 +177,10 @@ def _run_serve(options: argparse.Namespace) -> int:
         clock = ProcessClock()
         exporter = open_exporter(settings.telemetry, os.environ, pack.name, clock)
         telemetry = Telemetry(settings.telemetry, observer, clock, None if exporter is None else exporter.export)
+        recorder = open_recorder(settings, pack, observer.record)
 
         def make_host() -> SessionHost:
-            return SessionHost(settings, pack, observer.record, telemetry)
+            return SessionHost(settings, pack, observer.record, telemetry, recorder)
 
         def ready(url: str) -> None:
             tell("")
@@ -180,6 +195,8 @@ def _run_serve(options: argparse.Namespace) -> int:
                 serve(make_host, settings.server, observer, progress=tell, ready=ready, telemetry=telemetry, tls=tls)
             )
         finally:
+            if recorder is not None:
+                recorder.close()
             if exporter is not None:
                 exporter.close()
     return 0
@@ -314,6 +331,19 @@ def _run_trace(options: argparse.Namespace) -> int:
     else:
         print(f"{trace_to_file(options.url, options.session, options.out)}: open it at ui.perfetto.dev")
     return 0
+
+
+# replay. ------------------------------------------------------------------------------------------------------------
+
+
+def _run_replay(options: argparse.Namespace) -> int:
+    try:
+        result = replay.replay(options.recording, options.force)
+    except (RecordingError, OSError) as error:
+        _complain(f"{options.recording}: {error}")
+        return USAGE
+    print(replay.to_json(result) if options.json else replay.describe(result))
+    return 0 if result.same else FAILED
 
 
 if __name__ == "__main__":

@@ -376,6 +376,39 @@ class CameraSettings(_Section):
     """Characters that are given to the thinker of one reading; the rest is cut off."""
 
 
+class RecordingSettings(_Section):
+    """Records of whole sessions, for `duplex replay`: they hold what was said, as text. See docs/recording.md."""
+
+    directory: Path | None = None
+    """Folder of the recordings, for its owner's eyes only (mode 0700, files 0600); unset: nothing is recorded. No client can
+    turn it on, and a session that is recorded says so (`duplex.recorded`)."""
+    voice: bool = False
+    """Keep the samples of the voice that answers too; off: their length and hash. The user's sound is never kept."""
+    session_bytes_max: int = Field(32 * 1024 * 1024, ge=64 * 1024)
+    """Longest file of one session, compressed; past it the record ends and the session goes on."""
+    session_minutes_max: float = Field(120.0, gt=0, le=10_080)
+    """Longest time of one session that is recorded; past it likewise."""
+    files_max: int = Field(500, ge=1, le=100_000)
+    """Recordings in the folder; for one more the oldest ended one is deleted."""
+    total_bytes_max: int = Field(2 * 1024 * 1024 * 1024, ge=64 * 1024)
+    """Their size together, one that is being written counted as long as it may become; likewise."""
+    keep_days: float = Field(7.0, gt=0, le=3650)
+    """Recordings that ended longer ago are deleted, as long as the server runs."""
+    flush_s: float = Field(0.5, gt=0, le=60)
+    """How often what has happened is written; a crash of the process costs at most this much of the record."""
+    waiting_steps_max: int = Field(20_000, ge=100, le=10_000_000)
+    """Steps of all sessions that wait to be written (some 30 a second of each); a session whose step does not fit is recorded
+    no further."""
+    close_timeout_s: float = Field(5.0, gt=0, le=600)
+    """Longest that a stopping server waits for what is not written yet."""
+
+    @model_validator(mode="after")
+    def _one_fits(self) -> RecordingSettings:
+        if self.session_bytes_max > self.total_bytes_max:
+            raise ValueError("session_bytes_max is more than total_bytes_max")
+        return self
+
+
 class ModelSettings(_Section):
     """Which model pack, and its own options."""
 
@@ -406,6 +439,7 @@ class Settings(BaseSettings):
     admission: AdmissionSettings = AdmissionSettings()
     camera: CameraSettings = CameraSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
+    recording: RecordingSettings = RecordingSettings()
     model: ModelSettings = ModelSettings()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least severe lines that are logged; none holds what was said."""

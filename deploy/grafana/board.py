@@ -287,6 +287,10 @@ _ROWS: Final = (
                 queries=((gauge("duplex_invariant_violations_total", by="invariant"), "{{invariant}}"), (gauge("duplex_stale_packets_total"), "stale packets")),
             ),
             Panel(
+                title="Sessions' records that have ended, by how", kind="timeseries", unit="ops", width=12, stacked=True,
+                queries=((total("duplex_recordings_total", "outcome"), "{{outcome}}"),),
+            ),
+            Panel(
                 title="Hand-over between stages", kind="timeseries", width=12,
                 queries=((quantile(0.5, "duplex_transfer_seconds"), "p50"), (quantile(0.95, "duplex_transfer_seconds"), "p95")),
             ),

@@ -14,7 +14,7 @@ import numpy as np
 import structlog
 
 from duplex.actor.ingress import WINDOW, Ingress
-from duplex.actor.watch import Watch
+from duplex.actor.watch import MakeCore, Watch
 from duplex.config import Settings
 from duplex.media.contract import INPUT_RATE, OutputPacket, ReceiverReport, Transport, VideoFrame
 from duplex.media.egress import EgressQueue
@@ -96,6 +96,8 @@ class ActorContext:
     """Closes a transport in the background."""
     tick_ms: int | None = None
     watch: Watch | None = None
+    make_core: MakeCore = SessionCore
+    """Makes a session's core; a recorder makes one that is under record."""
 
 
 class SessionActor:
@@ -137,7 +139,7 @@ class SessionActor:
             context=nodes[Role.THINK].spec.context if Role.THINK in nodes else None,
             speaking_rate_wpm=context.runners.graph.pack.speaking_rate_wpm,
         )
-        self._core = SessionCore(session_id, config, settings, traits, new_id, next_job)
+        self._core = context.make_core(session_id, config, settings, traits, new_id, next_job)
         self._next_job = next_job
         conversation_id = new_id("conv")
         self._encoder = WireEncoder(

@@ -18,7 +18,7 @@ import structlog
 from duplex.actor.actor import ActorContext, SessionActor
 from duplex.actor.door import Door
 from duplex.actor.executor import ThreadExecutor
-from duplex.actor.watch import LiveSession, Watch
+from duplex.actor.watch import LiveSession, SessionRecorder, Watch
 from duplex.config import Settings
 from duplex.media.contract import Transport
 from duplex.media.peer import WebRtcPeer
@@ -30,6 +30,7 @@ from duplex.pacing.policies import make_policy
 from duplex.payloads import JobId
 from duplex.protocol import TransportName, WireProfile, initial
 from duplex.session.config import SessionConfig
+from duplex.session.core import SessionCore
 from duplex.session.greeting import greeting_of
 from duplex.stages.contract import ModelPack, Progress
 from duplex.stages.graph import build_graph
@@ -66,11 +67,15 @@ class SessionHost:
         pack: what sessions talk to.
         observe: takes measures.
         watch: looks at sessions and stages.
+        recorder: records every session.
     Raises:
         PackError: the pack's graph is wrong.
     """
 
-    def __init__(self, settings: Settings, pack: ModelPack, observe: _Measure, watch: Watch | None = None) -> None:
+    def __init__(
+        self, settings: Settings, pack: ModelPack, observe: _Measure, watch: Watch | None = None,
+        recorder: SessionRecorder | None = None,
+    ) -> None:  # fmt: skip
         self.pack = pack
         self._settings = settings
         self._observe = observe
@@ -96,10 +101,13 @@ class SessionHost:
             prefix_padding_ms=settings.turn.prefix_padding_ms,
             text_chars_max=settings.conversation.text_chars_max,
             greeting=greeting_of(settings.session),
+            recorded=recorder is not None,
         )
+        self._recorder = recorder
         self._context = ActorContext(
             settings=settings, profile=profile, runners=self._runners, executor=self._executor, observe=observe,
             close=self._close_transport, tick_ms=pack.tick_ms, watch=watch,
+            make_core=SessionCore if recorder is None else recorder.core,
         )  # fmt: skip
         self._door = Door(
             pack,
@@ -308,6 +316,8 @@ class SessionHost:
         closing.add_done_callback(self._closing.discard)
 
     def _closed(self, session_id: str) -> None:
+        if self._recorder is not None:
+            self._recorder.ended(session_id)
         self._actors.pop(session_id, None)
         self._ended.append(session_id)
         self._began.pop(session_id, None)

@@ -6,13 +6,19 @@ what executes its effects, so they return at once; nothing that they do changes 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from duplex.config import Settings
+from duplex.payloads import JobId
 from duplex.protocol import TransportName
+from duplex.session.config import SessionConfig
+from duplex.session.core import SessionCore
 from duplex.session.effects import Effect
 from duplex.session.lane import Lane
 from duplex.session.messages import Inbound
+from duplex.session.traits import Traits
 from duplex.session.view import LaneState
 from duplex.stages.runner import StageSpan
 from duplex.units import MonoNs
@@ -39,6 +45,25 @@ class Watch(Protocol):
 
     def span(self, span: StageSpan) -> None:
         """A job has left a stage."""
+
+
+MakeCore = Callable[
+    [str, SessionConfig, Settings, Traits, Callable[[str], str], Callable[[], JobId]], SessionCore
+]  # fmt: skip
+"""Makes a core, of what `SessionCore` is made of."""
+
+
+class SessionRecorder(Protocol):
+    """Records sessions: makes cores that keep what they are told and what they ask for."""
+
+    def core(
+        self, session: str, config: SessionConfig, settings: Settings, traits: Traits, new_id: Callable[[str], str],
+        next_job: Callable[[], JobId],
+    ) -> SessionCore:  # fmt: skip
+        """Return the core of a new session."""
+
+    def ended(self, session_id: str) -> None:
+        """A session has given everything back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

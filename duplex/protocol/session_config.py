@@ -63,6 +63,8 @@ class WireProfile:
     """What a session says first, when it does not choose."""
     append_bytes_max: int = 15 * 1024 * 1024
     """Largest decoded audio of one append."""
+    recorded: bool = False
+    """The server keeps a record of its sessions; each says so, and none can change it."""
 
     def resolve_voice(self, name: str | None, param: str) -> str:
         """Return the pack's voice for a client's word for it.
@@ -126,6 +128,8 @@ def initial(
             "greeting": _shown_greeting(profile.greeting),
         },
     }
+    if profile.recorded:
+        wire["duplex"]["recorded"] = True
     base = _resolve(wire)
     if session is None:
         return base

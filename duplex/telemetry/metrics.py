@@ -89,6 +89,11 @@ MEASURES: Final[dict[str, Measure]] = {
         "outcome",
         preset=("read", "nothing", "failed", "late"),
     ),
+    "duplex_recordings_total": _counter(
+        "Sessions' records that have ended, by how",
+        "outcome",
+        preset=("ended", "bytes", "minutes", "overflow", "refused", "failed"),
+    ),
     "duplex_lead_seconds": _histogram("How far ahead of the listener a reply is", buckets=_LEAD),
     "duplex_playback_error_seconds": _histogram("Error bound of the playback front", buckets=_FAST),
     "duplex_sessions": _gauge("Live sessions"),
