@@ -20,8 +20,10 @@ from rich.console import Console
 import duplex
 from duplex import doctor, replay
 from duplex.actor.host import SessionHost
+from duplex.client_key import read_key
 from duplex.config import ConfigError, Settings, load
 from duplex.pacing.policies import make_policy
+from duplex.ready import why_not_ready
 from duplex.server.keys import is_loopback, load_keys
 from duplex.server.serve import serve
 from duplex.server.tls import open_tls
@@ -72,6 +74,12 @@ about what is missing. Exits with 1 if a conversation would not work.
 With --turn, a TURN server is asked for a relay; its user and password are taken from TURN_USERNAME and TURN_PASSWORD."""
 
 
+_READY = """\
+Ask the server of this configuration, on this machine, whether it can serve: the flags, environment and file are those of
+`duplex serve`. Exits with 0 if it can and 1 if not; for health checks."""
+_KEY_HELP = "file that holds the server's API key alone (default: the environment's DUPLEX_API_KEY)"
+
+
 class _UsageError(Exception):
     """A flag's value is wrong."""
 
@@ -113,9 +121,18 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--turn", metavar="URL", help="also ask this TURN server: turn:HOST[:PORT][?transport=tcp]")
     command.add_argument("--json", action="store_true", help="print a JSON list instead of lines")
     command.set_defaults(run=_run_doctor)
+    command = commands.add_parser(
+        "ready", help="ask whether a server can serve", description=_READY, formatter_class=raw
+    )
+    _add_settings(command)
+    command.add_argument(
+        "--timeout", type=float, default=4.0, metavar="SECONDS", help="longest wait (default %(default)s)"
+    )
+    command.set_defaults(run=_run_ready)
     command = commands.add_parser("talk", help="speak a file to a server", description=_TALK, formatter_class=raw)
     command.add_argument("recording", type=Path, metavar="FILE.wav", help="what to say; any common audio format")
     command.add_argument("--url", default="http://127.0.0.1:8080", help="the server (default %(default)s)")
+    command.add_argument("--key-file", type=Path, metavar="FILE", help=_KEY_HELP)
     command.add_argument("--out", type=Path, metavar="ANSWER.wav", help="write what was heard, on the file's timeline")
     command.add_argument("--json", action="store_true", help="print one JSON object instead of lines")
     command.add_argument(
@@ -128,6 +145,7 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("trace", help="write a session's timeline", description=_TRACE, formatter_class=raw)
     command.add_argument("session", nargs="?", metavar="SESSION", help="the session's id; none: list the sessions")
     command.add_argument("--url", default="http://127.0.0.1:8080", help="the server (default %(default)s)")
+    command.add_argument("--key-file", type=Path, metavar="FILE", help=_KEY_HELP)
     command.add_argument("--out", type=Path, metavar="FILE", help="where to write it (default: as the server names it)")
     command.set_defaults(run=_run_trace)
     command = commands.add_parser("replay", help="run a recording again", description=_REPLAY, formatter_class=raw)
@@ -293,6 +311,16 @@ def _run_doctor(options: argparse.Namespace) -> int:
     return FAILED if any(finding.level is doctor.Level.BAD for finding in findings) else 0
 
 
+# ready. -------------------------------------------------------------------------------------------------------------
+
+
+def _run_ready(options: argparse.Namespace) -> int:
+    reason = why_not_ready(load(options.config, **_flags(options)).server, options.timeout)
+    if reason is not None:
+        _complain(reason)
+    return 0 if reason is None else FAILED
+
+
 # talk. --------------------------------------------------------------------------------------------------------------
 
 
@@ -300,6 +328,7 @@ def _run_talk(options: argparse.Namespace) -> int:
     asked = TalkOptions(
         recording=read_recording(options.recording),
         url=options.url,
+        key=read_key(options.key_file, os.environ),
         speech_end_s=options.speech_end,
         timeout_s=options.timeout,
     )
@@ -326,10 +355,11 @@ def _summary(talk: Talk) -> str:
 
 
 def _run_trace(options: argparse.Namespace) -> int:
+    key = read_key(options.key_file, os.environ)
     if options.session is None:
-        print(describe(asyncio.run(list_sessions(options.url))))
+        print(describe(asyncio.run(list_sessions(options.url, key))))
     else:
-        print(f"{trace_to_file(options.url, options.session, options.out)}: open it at ui.perfetto.dev")
+        print(f"{trace_to_file(options.url, options.session, options.out, key)}: open it at ui.perfetto.dev")
     return 0
 
 

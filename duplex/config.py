@@ -48,6 +48,11 @@ class ServerSettings(_Section):
     """Events waiting for a client that does not read; past it the session is closed with a reason."""
     request_timeout_s: float = Field(10.0, gt=0, le=60)
     """Time in which a request's body has to arrive."""
+    head_timeout_s: float = Field(5.0, gt=0, le=60)
+    """Time in which a connection's TLS handshake and each request's head have to arrive; one that waits longer is closed."""
+    ice_denied: tuple[IPvAnyNetwork, ...] = ()
+    """Networks whose addresses in an offer are never tried, e.g. private ones, besides link-local, multicast, reserved and
+    (unless the server is bound to loopback) loopback addresses, which never are."""
     session_bytes_max: int = Field(1024 * 1024, ge=1024)
     """Largest session object beside an offer in bytes; a larger one answers 413."""
     backlog_ms_max: Ms = 10_000
@@ -88,6 +93,11 @@ class ServerSettings(_Section):
     """Requests with one API key, and the secrets made with it, in a minute; more answer 429."""
     key_sessions_per_min: int = Field(600, ge=1)
     """Sessions opened in a minute with one API key and the secrets made with it; more answer 429."""
+    caller_sessions_max: int = Field(20, ge=1)
+    """Live sessions at a time of one address that comes without an API key of its own, counted as above, and of one
+    short-lived secret; more answer 429."""
+    key_sessions_max: int = Field(200, ge=1)
+    """Live sessions at a time with one API key and the secrets made with it; more answer 429."""
     callers_max: int = Field(10_000, ge=100)
     """Addresses, and secrets, that are counted at once; past it those that asked longest ago begin anew."""
     trusted_proxies: tuple[IPvAnyNetwork, ...] = ()
@@ -250,6 +260,8 @@ class ConversationSettings(_Section):
     """Items in a conversation; at the bound the oldest are forgotten."""
     text_chars_max: int = Field(100_000, ge=100)
     """Characters of one text item or of the instructions."""
+    chars_max: int = Field(1_000_000, ge=100)
+    """Characters of all items of a conversation that clients wrote, and their turns; at the bound the oldest are forgotten."""
     event_ring_max: int = Field(1_000, ge=1)
     """Server events kept for a resume."""
     history_tokens_max: int | None = Field(None, ge=64)
@@ -418,6 +430,8 @@ class ModelSettings(_Section):
     """Checked by the pack itself."""
 
 
+CLIENT_KEY_VARIABLE = "DUPLEX_API_KEY"
+"""Environment variable of the commands that reach a server: the key they bring. It is no setting."""
 _TARGET_MS_MAX = 5000
 """Lead target and one chunk, generously."""
 
@@ -501,5 +515,7 @@ def load(path: Path | None = None, **flags: Any) -> Settings:
 
 
 def _names_a_setting(variable: str) -> bool:
+    if variable == CLIENT_KEY_VARIABLE:
+        return True
     head = variable.removeprefix("DUPLEX_").lower().split("__")[0]
     return head in Settings.model_fields

@@ -29,6 +29,7 @@ from aiortc import MediaStreamTrack, RTCConfiguration, RTCPeerConnection, RTCSes
 from aiortc.mediastreams import MediaStreamError
 from numpy.typing import NDArray
 
+from duplex.client_key import headers_of
 from duplex.payloads import Int16Array
 
 Levels = NDArray[np.float64]
@@ -57,6 +58,8 @@ class TalkOptions:
     url: str
     speech_end_s: float | None = None
     """Where the speech in the recording ends; None measures the end of energy."""
+    key: str | None = field(default=None, repr=False)
+    """API key of the server; None: it asks for none."""
     timeout_s: float = 60.0
     """Longest wait for the answer to end, from the end of the recording."""
 
@@ -294,7 +297,7 @@ async def talk_to(options: TalkOptions, show: Callable[[str], None]) -> Talk:
     peer.on("track", listening.append)
     peer.on("connectionstatechange", connected.set)
     try:
-        await _connect(peer, options.url, connected)
+        await _connect(peer, options, connected)
         async with asyncio.TaskGroup() as tasks:
             ears = tasks.create_task(_listen(listening[0], recording, timeline))
             ended = await _hold(recording, conversation, options.timeout_s)
@@ -320,13 +323,14 @@ async def _hold(recording: _Recording, conversation: _Conversation, timeout_s: f
     return True
 
 
-async def _connect(peer: Any, url: str, connected: asyncio.Event) -> None:
+async def _connect(peer: Any, options: TalkOptions, connected: asyncio.Event) -> None:
+    url = options.url
     if urlsplit(url).scheme not in ("http", "https"):
         raise TalkError(f"not an http address: {url}")
     await peer.setLocalDescription(await peer.createOffer())
     try:
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_CONNECT_S)) as http:
-            headers = {"Content-Type": "application/sdp"}
+            headers = {"Content-Type": "application/sdp", **headers_of(options.key)}
             offer = peer.localDescription.sdp
             async with http.post(f"{url.rstrip('/')}/v1/realtime/calls", data=offer, headers=headers) as response:
                 answer = await response.text()

@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import aiohttp
 
+from duplex.client_key import headers_of
+
 _TIMEOUT: Final = aiohttp.ClientTimeout(total=30)
 _NAME: Final = re.compile(r'filename="([\w.-]{1,128})"')
 _FALLBACK: Final = "duplex.pftrace"
@@ -41,29 +43,30 @@ class Listed:
     """None: it lives."""
 
 
-async def fetch_trace(url: str, session_id: str) -> Trace:
+async def fetch_trace(url: str, session_id: str, key: str | None = None) -> Trace:
     """Fetch a session's trace.
 
     Args:
         url: of the server.
         session_id: `rtc_…` (the Location of a call) or `sess_…` (session.created on a WebSocket).
+        key: API key of the server; None: it asks for none.
     Raises:
         TraceError: the server is not there, or has no such trace.
     """
     if not re.fullmatch(r"[\w-]+", session_id):
         raise TraceError(f"that is no session's id: {session_id}")
-    headers, body = await _get(f"{url.rstrip('/')}/v1/duplex/sessions/{session_id}/trace")
+    headers, body = await _get(f"{url.rstrip('/')}/v1/duplex/sessions/{session_id}/trace", key)
     proposed = _NAME.search(headers.get("Content-Disposition", ""))
     return Trace(name=proposed.group(1) if proposed else _FALLBACK, data=body)
 
 
-async def list_sessions(url: str) -> list[Listed]:
+async def list_sessions(url: str, key: str | None = None) -> list[Listed]:
     """Ask a server on this machine which sessions have a trace, the newest last.
 
     Raises:
         TraceError: the server is not there, or does not tell.
     """
-    _, body = await _get(f"{url.rstrip('/')}/v1/duplex/sessions")
+    _, body = await _get(f"{url.rstrip('/')}/v1/duplex/sessions", key)
     listed: list[dict[str, Any]] = json.loads(body)["sessions"]
     return [
         Listed(
@@ -76,13 +79,13 @@ async def list_sessions(url: str) -> list[Listed]:
     ]
 
 
-def trace_to_file(url: str, session_id: str, out: Path | None) -> Path:
+def trace_to_file(url: str, session_id: str, out: Path | None, key: str | None = None) -> Path:
     """Fetch a session's trace and write it; return where.
 
     Raises:
         TraceError: as `fetch_trace`. OSError: the file cannot be written.
     """
-    trace = asyncio.run(fetch_trace(url, session_id))
+    trace = asyncio.run(fetch_trace(url, session_id, key))
     path = out or Path(trace.name)
     path.write_bytes(trace.data)
     return path
@@ -99,8 +102,8 @@ def describe(sessions: list[Listed]) -> str:
     )
 
 
-async def _get(url: str) -> tuple[dict[str, str], bytes]:
-    async with aiohttp.ClientSession(timeout=_TIMEOUT) as http:
+async def _get(url: str, key: str | None) -> tuple[dict[str, str], bytes]:
+    async with aiohttp.ClientSession(timeout=_TIMEOUT, headers=headers_of(key)) as http:
         try:
             async with http.get(url) as response:
                 await _check(response)

@@ -206,19 +206,29 @@ class SessionHost:
 
     # Sessions. ------------------------------------------------------------------------------------------------------
 
+    def lives(self, session_id: str) -> bool:
+        """Whether a session of this id has not ended."""
+        return session_id in self._actors
+
     async def open_call(
-        self, offer_sdp: str, session: dict[str, Any] | None, tenant: str = "default"
+        self,
+        offer_sdp: str,
+        session: dict[str, Any] | None,
+        tenant: str = "default",
+        *,
+        locked: dict[str, Any] | None = None,
     ) -> tuple[str, str]:
         """Open a WebRTC session; return the call's id and the SDP answer.
 
         Args:
             tenant: whose share of the stages it takes.
+            locked: the session object of the lock that its client is under; None: under none.
 
         Raises:
             OfferError: the offer is wrong. SessionRejected: the session object is. ServerBusy: no room.
         Cancel: closes what was opened.
         """
-        call_id, config, new_id = self._begin("rtc", session)
+        call_id, config, new_id = self._begin("rtc", session, locked)
         self._door.admit(self.not_ready_reasons)
         actor = self._open(call_id, config, "webrtc", new_id, tenant)
         peer = self._peers[call_id] = WebRtcPeer(
@@ -233,14 +243,19 @@ class SessionHost:
             raise
 
     def open_websocket(
-        self, transport: Transport, session: dict[str, Any] | None, tenant: str = "default"
+        self,
+        transport: Transport,
+        session: dict[str, Any] | None,
+        tenant: str = "default",
+        *,
+        locked: dict[str, Any] | None = None,
     ) -> SessionActor:
         """Open a session on a WebSocket whose events go to `transport`.
 
         Raises:
             SessionRejected, ServerBusy: as `open_call`.
         """
-        session_id, config, new_id = self._begin("sess", session)
+        session_id, config, new_id = self._begin("sess", session, locked)
         self._door.admit(self.not_ready_reasons)
         actor = self._open(session_id, config, "websocket", new_id, tenant)
         actor.attach(transport)
@@ -278,7 +293,9 @@ class SessionHost:
 
     # Inside. --------------------------------------------------------------------------------------------------------
 
-    def _begin(self, prefix: str, session: dict[str, Any] | None) -> tuple[str, SessionConfig, Callable[[str], str]]:
+    def _begin(
+        self, prefix: str, session: dict[str, Any] | None, locked: dict[str, Any] | None
+    ) -> tuple[str, SessionConfig, Callable[[str], str]]:
         random = Random(os.urandom(16))
 
         def new_id(kind: str) -> str:
@@ -287,7 +304,9 @@ class SessionHost:
         session_id = new_id(prefix)
         length_s = self._settings.session.length_s_max
         expires_at = int(datetime.now(UTC).timestamp()) + length_s if length_s else None
-        config = initial(self._context.profile, session_id=session_id, session=session, expires_at=expires_at)
+        config = initial(
+            self._context.profile, session_id=session_id, session=session, expires_at=expires_at, locked=locked
+        )
         return session_id, config, new_id
 
     def _open(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from aioice.ice import get_host_addresses
 
@@ -22,14 +22,16 @@ _LINE = re.compile(
     r" (?P<port>[0-9]{1,5}) typ (?P<type>host|srflx|relay)\b"
 )
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
-def usable(lines: Iterable[str], *, loopback: bool) -> list[str]:
+def usable(lines: Iterable[str], *, loopback: bool, denied: Sequence[Network] = ()) -> list[str]:
     """Return the candidates worth a check, canonical, without duplicates, at most `CHECKED_MAX`.
 
     Args:
         lines: values of `a=candidate`, as the client wrote them.
         loopback: whether loopback addresses are allowed (the server itself is bound to loopback).
+        denied: networks whose addresses are not, beside those that never are.
     """
     kept: dict[tuple[_Address, int], str] = {}
     for line in lines:
@@ -38,6 +40,8 @@ def usable(lines: Iterable[str], *, loopback: bool) -> list[str]:
             continue
         address, port = _address(match["address"]), int(match["port"])
         if address is None or not 0 < port < 65536 or not _allowed(address, loopback=loopback):
+            continue
+        if any(address in network for network in denied):
             continue
         head = f"{match['foundation']} 1 udp {int(match['priority']) & 0x7FFFFFFF}"
         kept.setdefault((address, port), f"{head} {address} {port} typ {match['type']}")
@@ -57,8 +61,8 @@ def _allowed(address: _Address, *, loopback: bool) -> bool:
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:
             return False  # a plain IPv4 candidate says the same
-    elif address.is_reserved:
-        return False
+    if address.is_reserved and not address.is_loopback:
+        return False  # in IPv6 also what translates to an IPv4 address (64:ff9b::/96), whichever that is
     if address.is_link_local or address.is_multicast or address.is_unspecified:
         return False
     return loopback or not address.is_loopback

@@ -76,6 +76,7 @@ class WebRtcPeer:
             bytes_max=server.sdp_bytes_max,
             candidates_max=server.candidates_max,
             loopback=is_loopback(server.host),
+            denied=server.ice_denied,
         )
         self._pc = rtc.connection(certificate())
         try:

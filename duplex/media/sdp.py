@@ -13,7 +13,7 @@ Source: RFC 8866; RFC 8829 (JSEP); RFC 9143 (BUNDLE); RFC 8842 (DTLS); RFC 3551 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from aiortc.sdp import H264Profile, parse_h264_profile_level_id
@@ -129,13 +129,21 @@ class _Section:
         return f"m={self.kind} 0 {self.proto} {formats}\r\nc=IN IP4 0.0.0.0\r\n{mid}a=inactive\r\n"
 
 
-def read(text: str, *, bytes_max: int, candidates_max: int, loopback: bool) -> Offer:
+def read(
+    text: str,
+    *,
+    bytes_max: int,
+    candidates_max: int,
+    loopback: bool,
+    denied: Sequence[candidates.Network] = (),
+) -> Offer:
     """Check an offer and take from it what we understand.
 
     Args:
         text: the body of the request.
         bytes_max, candidates_max: limits; an offer over them is refused before it is parsed.
         loopback: whether loopback candidates are checked.
+        denied: networks whose candidates are not.
     Raises:
         OfferError: see its statuses; the message names the section where there is one.
     """
@@ -159,7 +167,7 @@ def read(text: str, *, bytes_max: int, candidates_max: int, loopback: bool) -> O
     taken = [s for s in sections if s is sections[index] or s is channel or s is video_section]
     transport = _transport(session, [sections[index], *mates])
     found = [line for s in (session, *mates) for line in s.lines.get("candidate", ())]
-    lines = [f"a=candidate:{line}" for line in candidates.usable(found, loopback=loopback)]
+    lines = [f"a=candidate:{line}" for line in candidates.usable(found, loopback=loopback, denied=denied)]
     return Offer(
         sdp=_canonical(taken, audio, video, transport, lines),
         audio=audio,

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from duplex.protocol import client_events as wire
 from duplex.protocol import errors
 from duplex.protocol.errors import RemoteProtocolError
+from duplex.protocol.lock import check_item, check_response
 from duplex.protocol.session_config import WireProfile, merge
 from duplex.protocol.strict_json import read_object
 from duplex.protocol.wire_session import wire_error
@@ -168,6 +169,7 @@ def _translate(event: wire.ClientEvent, context: _Context) -> Decoded:
                 raise _only_on("WebRTC", event.type)
             return ClearOutput(event_id=event.event_id)
         case wire.ItemCreate():
+            check_item(context.config, event.item.type, event.item.role)
             return _create_item(event, context.profile)
         case wire.ResponseCreate():
             return _create_reply(event, context)
@@ -268,6 +270,7 @@ def _create_reply(event: wire.ResponseCreate, context: _Context) -> CreateReply:
     asked = event.response
     if asked is None:
         return CreateReply(event_id=event.event_id)
+    check_response(context.config, asked.model_dump(exclude_none=True, include=set(wire.ResponseParams.model_fields)))
     _refuse_unsupported(asked, context.config, context.profile)
     chars_max = context.profile.text_chars_max
     if asked.instructions is not None and len(asked.instructions) > chars_max:

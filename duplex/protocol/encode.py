@@ -26,6 +26,7 @@ from typing import Any, assert_never
 
 from duplex.protocol import wire_objects
 from duplex.protocol.decode import TransportName
+from duplex.protocol.lock import shown
 from duplex.protocol.ring import EventRing
 from duplex.session.events import (
     ContextTrimmed,
@@ -134,16 +135,15 @@ class WireEncoder:
     def _number(self, body: _Event) -> _Event:
         self._sequence += 1
         event = {"type": body["type"], "event_id": f"event_{self._sequence:012d}_{self._session_id}"} | body
-        audio = len(body["delta"]) if body["type"] == "response.output_audio.delta" else 0
-        self._ring.add(self._sequence, event, audio)
+        self._ring.add(self._sequence, event, _chars_in(event))
         return event
 
     def _encode_session(self, event: SessionCreated | SessionUpdated) -> list[_Event]:
         if isinstance(event, SessionUpdated):
-            return [{"type": "session.updated", "session": dict(event.config.wire)}]
+            return [{"type": "session.updated", "session": shown(event.config)}]
         conversation = {"id": self._conversation_id, "object": "realtime.conversation"}
         return [
-            {"type": "session.created", "session": dict(event.config.wire)},
+            {"type": "session.created", "session": shown(event.config)},
             {"type": "conversation.created", "conversation": conversation},
         ]
 
@@ -232,6 +232,15 @@ class WireEncoder:
             {"type": "response.output_item.done", "response_id": reply_id, "output_index": 0, "item": item},
             {"type": "conversation.item.done", "previous_item_id": opened.previous_item_id, "item": item},
         ]
+
+
+def _chars_in(value: object) -> int:
+    """Return the length of all text in an event, or in a part of one."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, dict):
+        return sum(map(_chars_in, value.values()))
+    return sum(map(_chars_in, value)) if isinstance(value, list | tuple) else 0
 
 
 _TEXT_OF = {"audio": "response.output_audio_transcript", "text": "response.output_text"}

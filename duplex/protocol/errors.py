@@ -32,6 +32,8 @@ UNSUPPORTED: Final = "unsupported"
 """Part of the protocol, but not of this server."""
 WRONG_TRANSPORT: Final = "unsupported_on_transport"
 """Part of the other transport."""
+FORBIDDEN_FIELD: Final = "forbidden_field"
+"""A field of a locked session that is not the client's to set."""
 INVALID_AUDIO: Final = "invalid_audio"
 """Not base64, or not whole samples."""
 

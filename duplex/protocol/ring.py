@@ -6,8 +6,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
-AUDIO_CHARS_MAX = 4 * 1024 * 1024
-"""Base64 characters of audio kept: about 65 s at 24 kHz."""
+CHARS_MAX = 4 * 1024 * 1024
+"""Characters kept, of text and base64 audio (about 65 s at 24 kHz)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,13 +15,13 @@ class RingStats:
     """A snapshot."""
 
     events: int
-    audio_chars: int
+    chars: int
     first: int | None
     """Oldest sequence number that is still there."""
 
 
 class EventRing:
-    """Keeps the newest events; overflow rule: drop_oldest, by count and by the audio in them.
+    """Keeps the newest events; overflow rule: drop_oldest, by count and by the characters in them.
 
     Args:
         events_max: most events kept, ≥ 1.
@@ -31,23 +31,23 @@ class EventRing:
     def __init__(self, events_max: int) -> None:
         self._events_max = events_max
         self._kept: deque[tuple[int, dict[str, Any], int]] = deque()
-        self._audio_chars = 0
+        self._chars = 0
         self._last = 0
 
-    def add(self, sequence: int, event: dict[str, Any], audio_chars: int = 0) -> None:
+    def add(self, sequence: int, event: dict[str, Any], chars: int = 0) -> None:
         """Keep one event.
 
         Args:
             sequence: its number, one more than the number before it.
             event: not changed after this call.
-            audio_chars: length of the base64 audio in it.
+            chars: length of all text and audio in it.
         """
         assert sequence == self._last + 1, "sequence numbers grow by one"
         self._last = sequence
-        self._kept.append((sequence, event, audio_chars))
-        self._audio_chars += audio_chars
-        while len(self._kept) > self._events_max or self._audio_chars > AUDIO_CHARS_MAX:
-            self._audio_chars -= self._kept.popleft()[2]
+        self._kept.append((sequence, event, chars))
+        self._chars += chars
+        while len(self._kept) > self._events_max or self._chars > CHARS_MAX:
+            self._chars -= self._kept.popleft()[2]
 
     def since(self, sequence: int) -> list[dict[str, Any]] | None:
         """Return the events after number `sequence`, oldest first, or None when some of them are gone or never were."""
@@ -59,4 +59,4 @@ class EventRing:
     def stats(self) -> RingStats:
         """Return what is kept."""
         first = self._kept[0][0] if self._kept else None
-        return RingStats(events=len(self._kept), audio_chars=self._audio_chars, first=first)
+        return RingStats(events=len(self._kept), chars=self._chars, first=first)

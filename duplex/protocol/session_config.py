@@ -21,11 +21,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from duplex.protocol import errors
 from duplex.protocol.errors import RemoteProtocolError, SessionRejected
+from duplex.protocol.lock import check_changed, check_sent, open_fields
 from duplex.protocol.wire_session import (
     AudioFormat,
     AudioInputUpdate,
@@ -82,7 +83,12 @@ class WireProfile:
 
 
 def initial(
-    profile: WireProfile, *, session_id: str, session: dict[str, Any] | None = None, expires_at: int | None = None
+    profile: WireProfile,
+    *,
+    session_id: str,
+    session: dict[str, Any] | None = None,
+    expires_at: int | None = None,
+    locked: dict[str, Any] | None = None,
 ) -> SessionConfig:
     """Return the configuration of a new session.
 
@@ -91,8 +97,9 @@ def initial(
         session_id: id that the client sees.
         session: the session object that came with the offer, already read from JSON.
         expires_at: seconds since 1970 at which the session will be closed; None: no limit.
+        locked: the session object of the lock that the client is under; None: under none.
     Raises:
-        SessionRejected: `session` is wrong.
+        SessionRejected: `session` is wrong, or sets what is locked.
     """
     wire: dict[str, Any] = {
         "type": "realtime",
@@ -130,11 +137,14 @@ def initial(
     }
     if profile.recorded:
         wire["duplex"]["recorded"] = True
-    base = _resolve(wire)
-    if session is None:
-        return base
+    config = _resolve(wire)
     try:
-        return merge(base, read(SessionUpdate, session, "session."), profile)
+        if locked is not None:
+            config = merge(config, read(SessionUpdate, locked, "session."), profile)
+            config = replace(config, open_fields=open_fields(locked))
+        if session is not None:
+            config = merge(config, read(SessionUpdate, session, "session."), profile)
+        return config
     except RemoteProtocolError as error:
         raise SessionRejected(error.code, error.message, error.param) from None
 
@@ -145,6 +155,7 @@ def merge(config: SessionConfig, update: SessionUpdate, profile: WireProfile) ->
     Raises:
         RemoteProtocolError: a field is not allowed here; nothing of the update is taken.
     """
+    check_sent(config, {name: getattr(update, name) for name in update.model_fields_set})
     _refuse_unsupported(update)
     wire = copy.deepcopy(dict(config.wire))
     sent = update.model_fields_set
@@ -166,7 +177,9 @@ def merge(config: SessionConfig, update: SessionUpdate, profile: WireProfile) ->
             _merge_output(wire["audio"]["output"], update.audio.output, profile)
     if update.duplex is not None:
         _merge_duplex(wire["duplex"], update.duplex, profile)
-    return _resolve(wire)
+    merged = replace(_resolve(wire), open_fields=config.open_fields)
+    check_changed(config, merged)
+    return merged
 
 
 def _merge_input(wire: dict[str, Any], update: AudioInputUpdate, profile: WireProfile) -> None:

@@ -4,8 +4,9 @@ request ─► its address's bucket ─► key or client secret? ─► the key'
               429 Retry-After            401                   429                  403
 
 open     /healthz, /readyz (a key shows the reasons), the pages' files
-session  calls, the WebSocket, /v1/duplex/info: an API key or a client secret
-key      all else: making secrets, metrics, live, sessions, traces: an API key
+session  calls, the WebSocket, /v1/duplex/info: an API key or a client secret for sessions
+watch    /v1/duplex/live: an API key or a client secret for the dashboard
+key      all else: making secrets, metrics, sessions, traces: an API key
 
 Without keys everything is open, only addresses are counted, and a server on loopback is used by the names of loopback only:
 a page whose name server points at 127.0.0.1 cannot pass for the server's own, nor a proxy let the world in by mistake.
@@ -14,6 +15,8 @@ Source: field cases C66, C70.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Final, Protocol
@@ -25,13 +28,15 @@ from duplex.config import ServerSettings
 from duplex.server.addresses import bucket_name, client_address
 from duplex.server.answers import ApiError
 from duplex.server.buckets import TokenBuckets
-from duplex.server.client_secrets import PREFIX, ClientSecrets, digest_of
+from duplex.server.client_secrets import PREFIX, ClientSecrets, Scope, digest_of
 from duplex.server.keys import ApiKeys, is_loopback
+from duplex.server.seats import Seat, Seats, TooManySessionsError
 from duplex.units import MonoNs
 
 _BEARER: Final = "bearer "
 _SUBPROTOCOL: Final = "openai-insecure-api-key."
 _SECOND_NS: Final = 1_000_000_000
+_SEAT_RETRY_S: Final = 5
 _OTHER_HOST: Final = (
     "Without API keys this server is used on its own machine, by a loopback address or localhost only: server.api_keys."
 )
@@ -52,7 +57,9 @@ class Need(Enum):
 
     NOTHING = auto()
     SESSION = auto()
-    """An API key or a client secret."""
+    """An API key or a client secret for sessions."""
+    WATCH = auto()
+    """An API key or a client secret for the dashboard."""
     KEY = auto()
 
 
@@ -68,9 +75,14 @@ class Caller:
     """Digest of the client secret; None: came with an API key, or none."""
     session: dict[str, Any] | None = None
     """Session object that the client secret is bound to."""
+    locked: bool = False
+    """The secret's sessions are locked: see `duplex.protocol.lock`."""
+    scope: Scope | None = None
+    """What the client secret is for; None: came with an API key, or none."""
 
 
 _CALLER: Final = web.RequestKey("caller", Caller)
+_SCOPE_OF: Final[dict[Need, Scope]] = {Need.SESSION: "sessions", Need.WATCH: "dashboard"}
 
 
 class Access:
@@ -80,9 +92,17 @@ class Access:
         keys: API keys; none: everybody may do everything.
         secrets: the live client secrets.
         clock: for buckets and expiry.
+        lives: whether there is a session of an id.
     """
 
-    def __init__(self, settings: ServerSettings, keys: ApiKeys, secrets: ClientSecrets, clock: Clock) -> None:
+    def __init__(
+        self,
+        settings: ServerSettings,
+        keys: ApiKeys,
+        secrets: ClientSecrets,
+        clock: Clock,
+        lives: Callable[[str], bool],
+    ) -> None:
         self._keys = keys
         self._secrets = secrets
         self._clock = clock
@@ -92,6 +112,9 @@ class Access:
         self._sessions = _buckets(settings.sessions_per_min, settings)
         self._key_requests = _buckets(settings.key_requests_per_min, settings)
         self._key_sessions = _buckets(settings.key_sessions_per_min, settings)
+        self._seats = Seats(lives)
+        self._caller_seats_max = settings.caller_sessions_max
+        self._key_seats_max = settings.key_sessions_max
 
     def enter(self, request: web.Request) -> None:
         """Find out who asks, and let them in or not.
@@ -115,15 +138,42 @@ class Access:
             return
         request[_CALLER] = caller
         _take(self._key_requests, caller.key_name, now)
-        if need is Need.KEY and caller.secret is not None:
-            raise ApiError(403, "api_key_required", "A client secret opens sessions; this route takes an API key only.")
+        if need is not Need.NOTHING and caller.scope not in (None, _SCOPE_OF.get(need)):
+            raise ApiError(403, "api_key_required", "The client secret is not made for this route: use an API key.")
 
-    def begin_session(self, request: web.Request) -> Caller:
+    @contextmanager
+    def seat(self, request: web.Request) -> Iterator[Seat]:
         """Count one more session to who asks for it, before anything else is done for it.
 
+        The seat is given back at the end of the block, unless a session keeps it: `Seat.session_id`.
+
         Raises:
-            ApiError: 429.
+            ApiError: 429: they ask too often, or have as many sessions as they may.
         """
+        caller = self._begin_session(request)
+        try:
+            seat = self._seats.take(self._seat_bounds(caller))
+        except TooManySessionsError:
+            message = "There are as many live sessions of this caller as it may have: end one first."
+            raise ApiError(429, "too_many_sessions", message, retry_after_s=_SEAT_RETRY_S) from None
+        try:
+            yield seat
+        finally:
+            if seat.session_id is None:
+                self._seats.give_back(seat)
+
+    def _seat_bounds(self, caller: Caller) -> dict[str, int]:
+        """Return who counts the session. Who brings an API key is a program that may speak for many at one address."""
+        bounds = {}
+        if caller.key_name is not None:
+            bounds[f"key {caller.key_name}"] = self._key_seats_max
+        if caller.secret is not None:
+            bounds[f"secret {caller.secret}"] = self._caller_seats_max
+        if caller.address is not None and (caller.key_name is None or caller.secret is not None):
+            bounds[f"address {caller.address}"] = self._caller_seats_max
+        return bounds
+
+    def _begin_session(self, request: web.Request) -> Caller:
         caller = caller_of(request)
         now = self._clock.now()
         _take(self._sessions, caller.address, now)
@@ -144,7 +194,14 @@ class Access:
         grant = self._secrets.find(credential, self._clock.unix_ns(now) / _SECOND_NS)
         if grant is None:
             return None
-        return Caller(address=address, key_name=grant.key_name, secret=digest_of(credential), session=grant.session)
+        return Caller(
+            address=address,
+            key_name=grant.key_name,
+            secret=digest_of(credential),
+            session=grant.session,
+            locked=grant.locked,
+            scope=grant.scope,
+        )
 
     def _address(self, request: web.Request) -> str | None:
         headers = request.headers.getall("X-Forwarded-For", [])
@@ -165,6 +222,8 @@ def need_of(request: web.Request) -> Need:
     route = "" if resource is None else resource.canonical
     if route == "/v1/realtime" or route == "/v1/duplex/info" or route.startswith("/v1/realtime/calls"):
         return Need.SESSION
+    if route == "/v1/duplex/live":
+        return Need.WATCH
     if resource is None or route.startswith("/v1/") or route == "/metrics":
         return Need.KEY
     return Need.NOTHING

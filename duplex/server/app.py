@@ -47,7 +47,7 @@ def create_app(
     clock = ProcessClock()
     keys = load_keys(settings)
     secrets = ClientSecrets(per_key_max=settings.client_secrets_max)
-    access = Access(settings, keys, secrets, clock)
+    access = Access(settings, keys, secrets, clock, host.lives)
     hsts = settings.tls_certificate is not None
     app = web.Application(middlewares=[make_middleware(settings.cors_origins, access, hsts=hsts)])
     Calls(host, settings, access).add_to(app)

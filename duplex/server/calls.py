@@ -15,11 +15,12 @@ from duplex.config import ServerSettings
 from duplex.media.sdp import OfferError
 from duplex.protocol import RemoteProtocolError, ServerBusy, SessionRejected
 from duplex.protocol.strict_json import read_object
-from duplex.server.access import Access
+from duplex.server.access import Access, Caller, caller_of
 from duplex.server.answers import ApiError
 from duplex.server.body import bounded, read_body, text_of
 from duplex.server.client_secrets import merge
 from duplex.server.host_contract import SessionHost
+from duplex.server.seats import Seat
 from duplex.server.tenant import tenant_of
 
 _CALL_ID = re.compile(r"rtc_[0-9A-Za-z_-]{1,64}")
@@ -36,6 +37,13 @@ def check_room(host: SessionHost) -> None:
         host.check_room()
     except ServerBusy as error:
         raise busy(host, error) from None
+
+
+def opening(caller: Caller, asked: dict[str, Any] | None) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    """Return what a session opens with: its session object, and that of the lock it is under."""
+    if caller.session is None:
+        return asked, None
+    return (asked, caller.session) if caller.locked else (merge(caller.session, asked), None)
 
 
 def busy(host: SessionHost, error: ServerBusy) -> ApiError:
@@ -68,23 +76,27 @@ class Calls:
         app.router.add_post("/v1/realtime/calls/{call_id}/{verb:accept|refer|reject}", self._sip_only)
 
     async def _create(self, request: web.Request) -> web.Response:
-        caller = self._access.begin_session(request)
+        with self._access.seat(request) as seat:
+            return await self._open(request, seat)
+
+    async def _open(self, request: web.Request, seat: Seat) -> web.Response:
         check_room(self._host)
         try:
             async with asyncio.timeout(self._settings.request_timeout_s):
                 offer, session = await self._read(request)
         except TimeoutError:
             raise ApiError(408, "request_timeout", "The offer did not arrive in time.") from None
-        if caller.session is not None:
-            session = merge(caller.session, session)
+        session, locked = opening(caller_of(request), session)
+        tenant = tenant_of(request, self._settings)
         try:
-            call_id, answer = await self._host.open_call(offer, session, tenant_of(request, self._settings))
+            call_id, answer = await self._host.open_call(offer, session, tenant, locked=locked)
         except OfferError as error:
             raise ApiError(error.status, "invalid_offer", error.message, "sdp") from None
         except SessionRejected as error:
             raise ApiError(400, error.code, error.message, error.param) from None
         except ServerBusy as error:
             raise busy(self._host, error) from None
+        seat.session_id = call_id
         headers = {"Location": f"/v1/realtime/calls/{call_id}", "Access-Control-Expose-Headers": "Location"}
         return web.Response(status=201, text=answer, content_type="application/sdp", headers=headers)
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 PREFIX: Final = "ek_"
+Scope = Literal["sessions", "dashboard"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +25,10 @@ class Grant:
     """Seconds since 1970 from which it is worth nothing."""
     session: dict[str, Any]
     """Session object that its sessions open with."""
+    locked: bool = False
+    """The client may not change what a session is told, nor see it: `duplex.protocol.lock`."""
+    scope: Scope = "sessions"
+    """What it is for: opening sessions, or watching the server."""
 
 
 class TooManySecretsError(Exception):

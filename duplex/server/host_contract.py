@@ -79,13 +79,22 @@ class SessionHost(Protocol):
         Cancel: leaves the host as after `close`.
         """
 
+    def lives(self, session_id: str) -> bool:
+        """Whether a session of this id has not ended."""
+
     async def open_call(
-        self, offer_sdp: str, session: dict[str, Any] | None, tenant: str = "default"
+        self,
+        offer_sdp: str,
+        session: dict[str, Any] | None,
+        tenant: str = "default",
+        *,
+        locked: dict[str, Any] | None = None,
     ) -> tuple[str, str]:
         """Open a WebRTC session.
 
         Args:
             tenant: whose share of the stages it takes.
+            locked: the session object of the lock that its client is under; None: under none.
 
         Returns:
             The call's id (`rtc_…`) and the SDP answer.
@@ -97,7 +106,12 @@ class SessionHost(Protocol):
         """
 
     def open_websocket(
-        self, transport: Transport, session: dict[str, Any] | None, tenant: str = "default"
+        self,
+        transport: Transport,
+        session: dict[str, Any] | None,
+        tenant: str = "default",
+        *,
+        locked: dict[str, Any] | None = None,
     ) -> EventSink:
         """Open a session on a WebSocket whose events go to `transport`.
 

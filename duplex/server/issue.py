@@ -10,15 +10,16 @@ import secrets
 from typing import Annotated, Any, Final, Literal
 
 from aiohttp import web
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from duplex.config import ServerSettings
 from duplex.protocol import RemoteProtocolError
+from duplex.protocol.lock import without_hidden
 from duplex.protocol.strict_json import read_object
 from duplex.server.access import Clock, caller_of
 from duplex.server.answers import ApiError
 from duplex.server.body import read_body, text_of
-from duplex.server.client_secrets import PREFIX, ClientSecrets, Grant, TooManySecretsError
+from duplex.server.client_secrets import PREFIX, ClientSecrets, Grant, Scope, TooManySecretsError
 
 _SECRET_BYTES: Final = 32
 _RETRY_AFTER_S: Final = 60
@@ -33,11 +34,21 @@ class _Session(BaseModel, extra="allow"):
     type: Literal["realtime"] = "realtime"
 
 
+class _Duplex(BaseModel):
+    """Our own additions; an unknown one is an error, for one that is ignored would leave open what was to be closed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    locked: Annotated[bool, Field(strict=True)] = False
+    scope: Scope = "sessions"
+
+
 class _Asked(BaseModel):
     """The body; fields that we do not know are ignored, as everywhere on the wire."""
 
     expires_after: _ExpiresAfter = _ExpiresAfter()
     session: _Session = _Session()
+    duplex: _Duplex = _Duplex()
 
 
 class IssueSecrets:
@@ -70,13 +81,17 @@ class IssueSecrets:
             key_name=key_name,
             expires_at_s=int(now_s) + asked.expires_after.seconds,
             session=asked.session.model_dump(),
+            locked=asked.duplex.locked,
+            scope=asked.duplex.scope,
         )
         try:
             self._known.add(secret, grant, now_s)
         except TooManySecretsError:
             message = "This API key has as many live secrets as it may: server.client_secrets_max."
             raise ApiError(429, "too_many_secrets", message, retry_after_s=_RETRY_AFTER_S) from None
-        session = {"object": "realtime.session", **grant.session}
+        # The answer is often passed on to the browser as it is.
+        shown = without_hidden(grant.session) if grant.locked else grant.session
+        session = {"object": "realtime.session", **shown}
         answer = {"value": secret, "expires_at": grant.expires_at_s, "session": session}
         return web.json_response(answer, headers={"Cache-Control": "no-store"})
 

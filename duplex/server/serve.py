@@ -16,6 +16,7 @@ from aiohttp import web
 
 from duplex.config import ServerSettings
 from duplex.server.app import create_app
+from duplex.server.connection import listen
 from duplex.server.host_contract import SessionHost
 from duplex.server.tls import Tls
 from duplex.stages.contract import Progress
@@ -87,21 +88,22 @@ async def listening(
     tls: Tls | None = None,
 ) -> AsyncIterator[str]:
     """Accept connections; yields the URL."""
-    runner = web.AppRunner(
-        create_app(host, settings, observer, telemetry), access_log=None, shutdown_timeout=settings.close_timeout_s
-    )
+    app = create_app(host, settings, observer, telemetry)
+    runner = web.AppRunner(app, shutdown_timeout=settings.close_timeout_s)
     await runner.setup()
+    port: asyncio.Server | None = None
     try:
-        await web.TCPSite(
-            runner, settings.host, settings.port, ssl_context=None if tls is None else tls.context
-        ).start()
-        yield _url("http" if tls is None else "https", settings.host, runner.addresses[0][1])
+        port = await listen(runner, settings, tls)
+        yield url_of("http" if tls is None else "https", settings.host, port.sockets[0].getsockname()[1])
     finally:
         await host.close()
+        if port is not None:
+            port.close()
         await runner.cleanup()
 
 
-def _url(scheme: str, host: str, port: int) -> str:
+def url_of(scheme: str, host: str, port: int) -> str:
+    """Return where a server that is bound to `host` is reached from its own machine."""
     shown = _ANY_ADDRESS.get(host, host)
     return f"{scheme}://[{shown}]:{port}" if ":" in shown else f"{scheme}://{shown}:{port}"
 

@@ -10,9 +10,9 @@ from aiohttp import WSMsgType, web
 
 from duplex.config import ServerSettings
 from duplex.protocol import ServerBusy, SessionRejected
-from duplex.server.access import Access, Caller
+from duplex.server.access import Access, caller_of
 from duplex.server.answers import ApiError
-from duplex.server.calls import busy
+from duplex.server.calls import busy, opening
 from duplex.server.host_contract import EventSink, SessionHost
 from duplex.server.tenant import tenant_of
 from duplex.server.transport import WebSocketTransport
@@ -60,11 +60,15 @@ class WebSocketRoute:
             )
         if "call_id" in request.query:
             raise ApiError(400, "unsupported", "A side channel onto a call is not supported.", "call_id")
-        caller = self._access.begin_session(request)
+        with self._access.seat(request):
+            return await self._hold(request, socket)
+
+    async def _hold(self, request: web.Request, socket: web.WebSocketResponse[bool]) -> web.StreamResponse:
+        """Open the session and serve it to its end."""
         transport = WebSocketTransport(
             outbox_bytes_max=self._settings.outbox_bytes_max, close_timeout_s=self._settings.close_timeout_s
         )
-        session = self._open(transport, caller, tenant_of(request, self._settings))
+        session = self._open(transport, request)
         reason = "error"
         try:
             await socket.prepare(request)
@@ -75,9 +79,10 @@ class WebSocketRoute:
             structlog.get_logger().info("websocket_closed", reason=reason, code=socket.close_code)
         return socket
 
-    def _open(self, transport: WebSocketTransport, caller: Caller, tenant: str) -> EventSink:
+    def _open(self, transport: WebSocketTransport, request: web.Request) -> EventSink:
+        session, locked = opening(caller_of(request), None)
         try:
-            return self._host.open_websocket(transport, caller.session, tenant)
+            return self._host.open_websocket(transport, session, tenant_of(request, self._settings), locked=locked)
         except ServerBusy as error:
             raise busy(self._host, error) from None
         except SessionRejected as error:

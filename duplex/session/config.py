@@ -51,5 +51,7 @@ class SessionConfig:
     """Run-ahead of WebSocket audio; None is unlimited."""
     greeting: Greeting | None = None
     """None: the user speaks first."""
+    open_fields: frozenset[str] | None = None
+    """Paths of the session object that the client may change; None: all. Carried, never read, by the core."""
     wire: Mapping[str, Any] = field(default_factory=dict)
     """The session object as the client sees it; carried, never read, by the core."""

@@ -85,11 +85,16 @@ class Conversation:
 
     Args:
         items_max: bound; overflow rule: `drop_oldest`.
+        chars_max: bound on the text that items come with; overflow rule: `drop_oldest`, but for the newest.
     """
 
-    def __init__(self, items_max: int) -> None:
+    def __init__(self, items_max: int, chars_max: int = 1_000_000) -> None:
         self._items: list[Item] = []
         self._items_max = items_max
+        self._chars_max = chars_max
+        self._chars_of: dict[str, int] = {}
+        """By item: the characters it came with."""
+        self._chars = 0
 
     def __len__(self) -> int:
         return len(self._items)
@@ -114,7 +119,7 @@ class Conversation:
         Raises:
             ItemError: the id is taken, or `after` is not there; nothing is changed.
         """
-        if any(known.id == item.id for known in self._items):
+        if item.id in self._chars_of:
             raise ItemError("item_id_taken", f"there is already an item {item.id}", "item.id")
         if after is None:
             index = len(self._items)
@@ -127,8 +132,10 @@ class Conversation:
                 raise ItemError(error.code, str(error), "previous_item_id") from error
         previous = self._items[index - 1].id if index else None
         self._items.insert(index, item)
-        if len(self._items) > self._items_max:
-            del self._items[0]
+        self._chars_of[item.id] = len(item.text or "")
+        self._chars += self._chars_of[item.id]
+        while len(self._items) > self._items_max or (self._chars > self._chars_max and len(self._items) > 1):
+            self._remove(0)
         return previous
 
     def delete(self, item_id: str) -> None:
@@ -137,7 +144,10 @@ class Conversation:
         Raises:
             ItemError: there is none of this id.
         """
-        self._items.remove(self.get(item_id))
+        self._remove(self._items.index(self.get(item_id)))
+
+    def _remove(self, index: int) -> None:
+        self._chars -= self._chars_of.pop(self._items.pop(index).id)
 
     def truncate(self, item_id: str, content_index: int, audio_end: Samples) -> None:
         """Keep of an assistant's audio only what was heard before `audio_end`.

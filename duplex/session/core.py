@@ -134,7 +134,7 @@ class SessionCore:
             WebRtcDelay(pacing.client_buffer_ms, pacing.network_jitter_ms) if traits.transport == "webrtc" else None
         )
         kept = settings.conversation
-        self.conversation = Conversation(kept.items_max)
+        self.conversation = Conversation(kept.items_max, kept.chars_max)
         self._window = ContextWindow(traits.context, kept.history_tokens_max, kept.history_kept_share)
         self._lifetime = Lifetime(settings.session)
         self._greeter = Greeter(settings.session.greeting_delay_ms)

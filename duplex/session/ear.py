@@ -128,6 +128,8 @@ class Ear:
         self._tracker = TurnTracker(limits_for(self._effective(detection), settings))
         self._utterance: _Utterance | None = None
         self._buffer_start = Samples(0)
+        self._dropped_to = Samples(-1)
+        """Where the buffer began when its oldest audio was last dropped."""
         self._voice_in_buffer = False
         self._end_job: JobId | None = None
         self._end_probability: float | None = None
@@ -152,12 +154,28 @@ class Ear:
         self._analysed = span.end
         self._arrived = arrived
         self._last_heard = now
+        if self._detection is None:
+            self._keep_newest()
         if self._detection is not None and span.end > self._buffer_start:
             self._follow(span, probability, now)
         commit = self._commit_wanted
         if commit is not None and span.end + _WINDOW > commit.arrived:
             self._commit_wanted = None
             self._commit_asked(commit, now)
+
+    def _keep_newest(self) -> None:
+        """Without turn detection only the client empties the buffer: past the bound its oldest audio goes (C73).
+
+        Who appends it is told, once per buffer; a microphone that is always on is expected to run over.
+        """
+        kept_ms = self._settings.input_buffer_ms_max
+        start = Samples(self._analysed - samples_from_ms(kept_ms))
+        if start <= self._buffer_start or self._traits.tick_mode:
+            return
+        if self._buffer_start != self._dropped_to and self._traits.transport == "websocket":
+            message = f"the input buffer holds more than {kept_ms} ms: the oldest is dropped until a commit or clear"
+            self._outbox.send(Failure(code="input_audio_buffer_full", message=message, event_id=None))
+        self._buffer_start = self._dropped_to = start
 
     def _follow(self, span: Span, probability: float, now: MonoNs) -> None:
         fact = self._tracker.window(span, probability)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import shlex
 import signal
 import sys
@@ -15,6 +16,8 @@ import uvloop
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from duplex.client_key import read_key
+from duplex.config import CLIENT_KEY_VARIABLE, ConfigError
 from loadgen import report, trace
 from loadgen.live import load, stats
 from loadgen.live.call import CallFailed
@@ -32,6 +35,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "trace", type=Path, help="trace file, or the name of one that comes along: sparse, busy, interrupted"
     )
     parser.add_argument("--url", required=True, help="the server, e.g. http://127.0.0.1:8080")
+    parser.add_argument(
+        "--key-file",
+        type=Path,
+        metavar="FILE",
+        help=f"holds the server's API key alone (default: {CLIENT_KEY_VARIABLE})",
+    )
     parser.add_argument("--json", type=Path, help="write the result here")
     parser.add_argument("--html", type=Path, help="write a report that needs nothing else here")
     parser.add_argument("--transport", choices=("webrtc", "websocket", "mixed"), default="webrtc")
@@ -72,7 +81,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def live(arguments: argparse.Namespace) -> int:
     """Run `loadgen live`: 0 when it was measured, 2 for what cannot be run."""
-    options = _options(arguments)
+    try:
+        options = _options(arguments)
+    except ConfigError as error:
+        raise OptionError(str(error)) from error
     options.check()
     read = trace.read(arguments.trace)
     for path in (arguments.json, arguments.html):
@@ -106,6 +118,7 @@ def _options(arguments: argparse.Namespace) -> LiveOptions:
     )
     return LiveOptions(
         **{name: given[name] for name in same},
+        key=read_key(arguments.key_file, os.environ),
         speech=tuple(map(str, arguments.speech)),
         ramp=ramp if arguments.ramp else None,
         slo=Slo(ttfas_s=arguments.slo_ttfas, underrun_s=arguments.slo_underrun, share=arguments.slo_share),

@@ -87,7 +87,8 @@ class _Children:
             )
             self._processes.append(child)
             self._load.append(0)
-            self._order(number, {"options": self._options.to_json(), "process": number})
+            options, key = self._options.to_json(), self._options.key
+            self._order(number, {"options": options, "key": key, "process": number})
         try:
             async with asyncio.timeout(_START_S):
                 for child in self._processes:

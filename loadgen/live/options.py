@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -85,6 +85,8 @@ class LiveOptions:
 
     url: str
     """Of the server, http or https."""
+    key: str | None = field(default=None, repr=False)
+    """API key of the server; None: it asks for none. Left out of the result."""
     transport: Literal["webrtc", "websocket", "mixed"] = "webrtc"
     sessions: int | None = None
     """Most sessions begun; None: every one of the trace once, or as many as the time allows with a rate or a concurrency."""
@@ -139,5 +141,5 @@ class LiveOptions:
             raise OptionError("--ramp ends by itself: leave out --duration and --sessions")
 
     def to_json(self) -> dict[str, Any]:
-        """Return everything, for the result."""
-        return asdict(self)
+        """Return everything but the key, for the result."""
+        return {name: value for name, value in asdict(self).items() if name != "key"}

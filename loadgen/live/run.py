@@ -76,16 +76,16 @@ class Run:
             OptionError: a recording cannot be used.
             CrewError: a process of talkers does not start.
         """
-        url = self._options.url.rstrip("/")
-        self.record.info = await server.info(url)
+        url, key = self._options.url.rstrip("/"), self._options.key
+        self.record.info = await server.info(url, key)
         try:
             await self._crew.start()
-            before = await server.measures(url)
+            before = await server.measures(url, key)
             self._epoch = now_ns()
             self._crew.zero(self._epoch)
             await self._until_over()
             self.record.took_s = self._now_s()
-            self.record.measures = server.growth(before, await server.measures(url))
+            self.record.measures = server.growth(before, await server.measures(url, key))
         finally:
             self._talkers = 0
             for handle in self._retries:

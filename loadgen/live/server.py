@@ -7,6 +7,7 @@ from typing import Any
 import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
+from duplex.client_key import headers_of
 from loadgen.live.call import CallFailed
 
 _TIMEOUT = aiohttp.ClientTimeout(total=5)
@@ -16,14 +17,14 @@ Series = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 """Samples by name and labels."""
 
 
-async def info(url: str) -> dict[str, Any]:
+async def info(url: str, key: str | None = None) -> dict[str, Any]:
     """Return `/v1/duplex/info`, or what is known of a server that has none.
 
     Raises:
         CallFailed: it cannot be reached.
     """
     try:
-        async with aiohttp.ClientSession(timeout=_TIMEOUT) as http, http.get(f"{url}/v1/duplex/info") as response:
+        async with _client(key) as http, http.get(f"{url}/v1/duplex/info") as response:
             if response.status != 200:
                 return {"model": {"name": "unknown", "test_double": None, "notice": None}, "version": None}
             told: dict[str, Any] = await response.json()
@@ -32,10 +33,10 @@ async def info(url: str) -> dict[str, Any]:
         raise CallFailed(f"cannot reach {url}: {error or 'no answer in time'}") from error
 
 
-async def measures(url: str) -> Series | None:
+async def measures(url: str, key: str | None = None) -> Series | None:
     """Return the samples of `/metrics`; None where there are none to be had."""
     try:
-        async with aiohttp.ClientSession(timeout=_TIMEOUT) as http, http.get(f"{url}/metrics") as response:
+        async with _client(key) as http, http.get(f"{url}/metrics") as response:
             if response.status != 200:
                 return None
             text = await response.text()
@@ -47,6 +48,10 @@ async def measures(url: str) -> Series | None:
         for family in families
         for sample in family.samples
     }
+
+
+def _client(key: str | None) -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(timeout=_TIMEOUT, headers=headers_of(key))
 
 
 def growth(before: Series | None, after: Series | None) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from typing import Any, Literal
 import aiohttp
 import uvloop
 
+from duplex.client_key import headers_of
 from duplex.units import NS_PER_S, MonoNs, seconds_from_ns
 from loadgen.live import rows, speech, webrtc, websocket
 from loadgen.live.call import Call, CallFailed, CallRefused, Lateness
@@ -81,7 +82,9 @@ class Worker:
         self._metronome = Metronome(_PHASES, now_ns)
         self._lateness = Lateness()
         self._http = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0), timeout=aiohttp.ClientTimeout(total=None)
+            connector=aiohttp.TCPConnector(limit=0),
+            timeout=aiohttp.ClientTimeout(total=None),
+            headers=headers_of(options.key),
         )
         self._sessions: set[asyncio.Task[None]] = set()
         self._live = 0
@@ -204,13 +207,13 @@ class Worker:
             )
 
 
-def options_from_json(value: dict[str, Any]) -> LiveOptions:
-    """Return the options of `LiveOptions.to_json`."""
+def options_from_json(value: dict[str, Any], key: str | None) -> LiveOptions:
+    """Return the options of `LiveOptions.to_json`, and the key that it leaves out."""
     fields = dict(value)
     fields["slo"], fields["network"] = Slo(**fields["slo"]), Network(**fields["network"])
     fields["ramp"] = Ramp(**fields["ramp"]) if fields["ramp"] is not None else None
     fields["speech"] = tuple(fields["speech"])
-    return LiveOptions(**fields)
+    return LiveOptions(**fields, key=key)
 
 
 def _write(value: dict[str, Any]) -> None:
@@ -226,7 +229,7 @@ async def _child() -> int:
     first = json.loads(await orders.readline())
     try:
         worker = Worker(
-            options_from_json(first["options"]), first["process"], lambda row: _write(rows.to_json(row))
+            options_from_json(first["options"], first["key"]), first["process"], lambda row: _write(rows.to_json(row))
         )  # fmt: skip
     except OptionError as error:
         _write({"error": str(error)})

@@ -61,6 +61,7 @@ class FakeHost:
         self.websockets: list[FakeSession] = []
         self.log: list[str] = []
         self.tenants: list[str] = []
+        self.locks: list[dict[str, Any] | None] = []
 
     @property
     def sessions(self) -> int:
@@ -74,20 +75,35 @@ class FakeHost:
         progress("the fake model")
         self.log.append("start")
 
+    def lives(self, session_id: str) -> bool:
+        return session_id in self.live
+
     async def open_call(
-        self, offer_sdp: str, session: dict[str, Any] | None, tenant: str = "default"
+        self,
+        offer_sdp: str,
+        session: dict[str, Any] | None,
+        tenant: str = "default",
+        *,
+        locked: dict[str, Any] | None = None,
     ) -> tuple[str, str]:
         self.tenants.append(tenant)
+        self.locks.append(locked)
         self.offers.append((offer_sdp, session))
         if self.refusal is not None:
             raise self.refusal
         return "rtc_1", ANSWER
 
     def open_websocket(
-        self, transport: Transport, session: dict[str, Any] | None, tenant: str = "default"
+        self,
+        transport: Transport,
+        session: dict[str, Any] | None,
+        tenant: str = "default",
+        *,
+        locked: dict[str, Any] | None = None,
     ) -> FakeSession:
         self.check_room()
         self.tenants.append(tenant)
+        self.locks.append(locked)
         if self.refusal is not None:
             raise self.refusal
         self.websockets.append(FakeSession(transport))

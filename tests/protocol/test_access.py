@@ -206,10 +206,10 @@ async def test_a_secret_opens_a_socket_with_its_session() -> None:
 
     class Host(FakeHost):
         def open_websocket(
-            self, transport: Transport, session: dict[str, Any] | None, tenant: str = "default"
+            self, transport: Transport, session: dict[str, Any] | None, *args: Any, **named: Any
         ) -> FakeSession:
             asked.append(session)
-            return super().open_websocket(transport, session, tenant)
+            return super().open_websocket(transport, session, *args, **named)
 
     async with guarded(Host()) as client:
         secret = await new_secret(client, session={"type": "realtime", "instructions": "Ours."})

@@ -14,6 +14,7 @@ from openai import AsyncOpenAI, NotFoundError
 
 from duplex.media.sdp import OfferError
 from duplex.protocol import ServerBusy, SessionRejected
+from duplex.server.middleware import SECURITY_HEADERS
 
 pytestmark = pytest.mark.protocol
 
@@ -264,3 +265,24 @@ async def test_a_preflight_allows_what_stock_browser_clients_send() -> None:
 async def test_a_preflight_of_a_foreign_page_is_refused() -> None:
     async with served(FakeHost()) as client:
         assert (await client.options(CALLS, headers={"Origin": "https://any.example"})).status == 403
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [("GET", "/", 200), ("GET", "/healthz", 200), ("GET", "/v1/nothing", 404), ("POST", CALLS, 415)],
+)
+async def test_every_answer_has_the_security_headers(method: str, path: str, status: int, tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text("<!doctype html>page")
+    async with served(FakeHost(), page_dir=tmp_path) as client, client.request(method, path) as response:
+        assert response.status == status
+        assert {name: response.headers[name] for name in SECURITY_HEADERS} == SECURITY_HEADERS
+    policy = SECURITY_HEADERS["Content-Security-Policy"]
+    for part in (
+        "default-src 'none'",
+        "script-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    ):
+        assert f"{part};" in f"{policy};"
+    assert "unsafe" not in policy and "*" not in policy and "http" not in policy

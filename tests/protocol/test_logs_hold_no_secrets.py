@@ -12,7 +12,7 @@ import pytest
 import structlog
 from aiohttp import ClientSession, WSServerHandshakeError
 from duplex_models.sim import SimOptions, make
-from fake_host import FakeHost, served
+from fake_host import FakeHost, served, url_of
 from openai import APIStatusError, AsyncOpenAI
 
 from duplex.actor.host import SessionHost
@@ -72,6 +72,32 @@ async def test_no_key_is_logged_measured_or_echoed() -> None:
     assert "/v1/realtime/calls" in log
     assert SECRET not in log
     assert not [answer for answer in answers if SECRET in answer]
+
+
+UNREADABLE = [
+    f"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {SECRET}{'a' * 100_000}",
+    f"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nBearer {SECRET}: a\r\n\r\n",
+    f"GET /?token={SECRET}{'a' * 100_000} HTTP/1.1\r\n\r\n",
+    f"{SECRET} / HTTP/9.9\r\n\r\n",
+]
+
+
+@pytest.mark.parametrize("head", UNREADABLE)
+async def test_what_is_no_request_is_not_quoted(head: str) -> None:
+    """The HTTP library's own words repeat what it could not read, which may be a key."""
+    written = io.StringIO()
+    with logging_to(written):
+        async with served(FakeHost()) as client, asyncio.timeout(CEILING_S):
+            reader, writer = await asyncio.open_connection("127.0.0.1", int(url_of(client).rsplit(":", 1)[1]))
+            writer.write(head.encode())
+            answer = (await reader.read()).decode()
+            writer.close()
+    assert answer.split()[1] == "400"
+    assert "bad_request" in answer and "Server: duplex" in answer
+    assert SECRET not in answer
+    assert "request_unreadable" in written.getvalue()
+    assert SECRET not in written.getvalue()
+    assert '"level": "error"' not in written.getvalue(), "anybody can send it, without end"
 
 
 async def test_nothing_of_a_session_with_a_key_is_logged() -> None:

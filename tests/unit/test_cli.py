@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from duplex.cli import FAILED, USAGE, load_pack, main
 from duplex.config import ConfigError, load
@@ -50,7 +51,9 @@ def test_unknown_arguments_end_with_status_2(arguments: list[str], capsys: pytes
         (["--help"], ["serve", "talk"]),
         (["serve", "--help"], ["--host", "--port", "--tls", "--model", "--config", "--set", "docs/configuration.md"]),
         (["talk", "--help"], ["--url", "--out", "--json", "latency"]),
-        (["trace", "--help"], ["SESSION", "--url", "--out", "perfetto"]),
+        (["trace", "--help"], ["SESSION", "--url", "--key-file", "--out", "perfetto"]),
+        (["talk", "--help"], ["--key-file", "DUPLEX_API_KEY"]),
+        (["ready", "--help"], ["--config", "health"]),
     ],
 )
 def test_help_names_everything(arguments: list[str], says: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -64,6 +67,16 @@ def test_help_names_everything(arguments: list[str], says: list[str], capsys: py
 def test_a_missing_recording_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["talk", str(tmp_path / "none.wav")]) == FAILED
     assert "cannot read" in capsys.readouterr().err
+
+
+def test_the_container_asks_itself_as_it_was_configured() -> None:
+    services = yaml.safe_load((Path(__file__).parents[2] / "docker-compose.yml").read_text())["services"]
+    asked = services["duplex"]["healthcheck"]["test"]
+    assert asked == ["CMD", "duplex", "ready"], "it reads the address and TLS from the container's environment"
+    passed = services["duplex"]["environment"]
+    assert {"DUPLEX_SERVER__TLS", "DUPLEX_SERVER__API_KEYS"} <= {
+        name for name, value in passed.items() if value is None
+    }
 
 
 def test_packs_are_found_by_name() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import random
 import time
 
@@ -11,6 +12,7 @@ from aiortc.sdp import SessionDescription
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from duplex.config import ServerSettings
 from duplex.media import candidates
 from duplex.media.sdp import Offer, OfferError, finish, read
 
@@ -273,6 +275,10 @@ def test_c11_directions(direction: str, sends: bool, receives: bool) -> None:
         ("::", True, False),
         ("255.255.255.255", True, False),
         ("::ffff:127.0.0.1", True, False),
+        ("::ffff:169.254.169.254", True, False),
+        ("64:ff9b::a9fe:a9fe", True, False),
+        ("10.0.0.1", False, True),
+        ("fd00:ec2::254", False, True),
         ("example.com", True, False),
         ("0d9c7e11-0000-4000-8000-00000000beef.local", True, False),
         ("010.0.0.1", True, False),
@@ -281,6 +287,13 @@ def test_c11_directions(direction: str, sends: bool, receives: bool) -> None:
 def test_c68_which_addresses_get_a_check(address: str, loopback: bool, checked: bool) -> None:
     line = f"1 1 udp 2122252543 {address} 53999 typ host generation 0"
     assert len(candidates.usable([line], loopback=loopback)) == checked
+
+
+def test_c68_an_operator_may_deny_more() -> None:
+    denied = (ipaddress.ip_network("10.0.0.0/8"), ipaddress.ip_network("fc00::/7"))
+    lines = [f"{i} 1 udp 1 {host} 5 typ host" for i, host in enumerate(("10.1.2.3", "fd00::1", "192.0.2.1"))]
+    assert [line.split()[4] for line in candidates.usable(lines, loopback=False, denied=denied)] == ["192.0.2.1"]
+    assert ServerSettings.model_validate({"ice_denied": ["10.0.0.0/8", "fc00::/7"]}).ice_denied == denied
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from duplex.protocol import TransportName, WireEncoder, WireProfile, initial, to_json
-from duplex.protocol.ring import AUDIO_CHARS_MAX, EventRing
+from duplex.protocol.ring import CHARS_MAX, EventRing
 from duplex.session.events import (
     ContextTrimmed,
     Failure,
@@ -128,8 +128,8 @@ def test_the_ring_knows_what_it_has_and_what_is_gone() -> None:
 def test_the_ring_is_bounded_by_its_audio_too() -> None:
     ring = EventRing(1000)
     for n in range(1, 6):
-        ring.add(n, {}, AUDIO_CHARS_MAX // 2)
-    assert (ring.stats().events, ring.stats().audio_chars) == (2, AUDIO_CHARS_MAX)
+        ring.add(n, {}, CHARS_MAX // 2)
+    assert (ring.stats().events, ring.stats().chars) == (2, CHARS_MAX)
 
 
 def test_an_empty_ring_has_missed_nothing() -> None:

@@ -1,13 +1,15 @@
 /**
  * The door of a server with API keys: asks for a key once and keeps what the server gives for it, never the key.
  *
- * The secret is kept in the tab's session storage, so that a reload does not ask again; it opens conversations only.
+ * The secret is kept in the tab's session storage, so that a reload does not ask again; it opens conversations only, or watches
+ * the server only.
  */
-import { type ClientSecret, ConnectError, createClientSecret, readSecret } from "../sdk/index.ts";
+import { ConnectError } from "../sdk/problem.ts";
+import { type ClientSecret, createClientSecret, readSecret, type SecretScope } from "../sdk/secret.ts";
 import { byId, setText } from "./dom.ts";
 import { accessWords } from "./words.ts";
 
-const STORED_AS = "duplex.client_secret";
+const STORED_AS = { sessions: "duplex.client_secret", dashboard: "duplex.dashboard_secret" } as const;
 const LIFE_S = 7200;
 /** A secret that ends sooner is not worth a try. */
 const LEFT_S_MIN = 5;
@@ -18,11 +20,17 @@ export class Access {
   readonly #text = byId("access-text", HTMLParagraphElement);
   readonly #submit = byId("access-submit", HTMLButtonElement);
   readonly #url: string;
-  #secret: ClientSecret | null = readSecret(read() ?? "");
+  readonly #scope: SecretScope;
+  #secret: ClientSecret | null;
 
-  /** @param granted called with each new secret in place. */
-  constructor(url: string, granted: () => void) {
+  /**
+   * @param granted called with each new secret in place.
+   * @param scope what the secrets are for.
+   */
+  constructor(url: string, granted: () => void, scope: SecretScope = "sessions") {
     this.#url = url;
+    this.#scope = scope;
+    this.#secret = readSecret(read(scope) ?? "");
     byId("access-form", HTMLFormElement).addEventListener("submit", (event) => {
       event.preventDefault();
       void this.#exchange().then((given) => (given ? granted() : undefined));
@@ -44,7 +52,7 @@ export class Access {
   ask(): void {
     // Whoever asks has been refused with what there was.
     this.#secret = null;
-    write(null);
+    write(this.#scope, null);
     setText(this.#text, accessWords(null));
     if (!this.#dialog.open) this.#dialog.showModal();
   }
@@ -52,9 +60,14 @@ export class Access {
   async #exchange(): Promise<boolean> {
     this.#submit.disabled = true;
     try {
-      const secret = await createClientSecret({ url: this.#url, key: this.#box.value.trim(), seconds: LIFE_S });
+      const secret = await createClientSecret({
+        url: this.#url,
+        key: this.#box.value.trim(),
+        seconds: LIFE_S,
+        ...(this.#scope === "sessions" ? {} : { scope: this.#scope }),
+      });
       this.#secret = secret;
-      write(JSON.stringify({ value: secret.value, expires_at: secret.expiresAt }));
+      write(this.#scope, JSON.stringify({ value: secret.value, expires_at: secret.expiresAt }));
       this.#dialog.close();
       return true;
     } catch (error) {
@@ -73,19 +86,19 @@ export function usable(secret: ClientSecret | null, nowS: number): string | null
   return secret !== null && secret.expiresAt - nowS >= LEFT_S_MIN ? secret.value : null;
 }
 
-function read(): string | null {
+function read(scope: SecretScope): string | null {
   try {
-    return sessionStorage.getItem(STORED_AS);
+    return sessionStorage.getItem(STORED_AS[scope]);
   } catch (error) {
     if (error instanceof DOMException) return null; // storage is forbidden: the secret lives in memory alone
     throw error;
   }
 }
 
-function write(text: string | null): void {
+function write(scope: SecretScope, text: string | null): void {
   try {
-    if (text === null) sessionStorage.removeItem(STORED_AS);
-    else sessionStorage.setItem(STORED_AS, text);
+    if (text === null) sessionStorage.removeItem(STORED_AS[scope]);
+    else sessionStorage.setItem(STORED_AS[scope], text);
   } catch (error) {
     if (!(error instanceof DOMException)) throw error; // as above
   }

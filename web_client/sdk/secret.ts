@@ -8,6 +8,8 @@ export interface ClientSecret {
   readonly expiresAt: number;
 }
 
+export type SecretScope = "sessions" | "dashboard";
+
 export interface SecretOptions {
   /** `…/v1/realtime/client_secrets`. */
   readonly url: string;
@@ -15,6 +17,8 @@ export interface SecretOptions {
   readonly key: string;
   /** How long the secret lives, 10 to 7200. */
   readonly seconds: number;
+  /** What the secret is for: opening conversations (the default), or watching the server. */
+  readonly scope?: SecretScope;
 }
 
 /**
@@ -22,14 +26,17 @@ export interface SecretOptions {
  *
  * @throws ConnectError with kind `access` where the key is none, `unreachable` and `refused` as for a call.
  */
-export async function createClientSecret({ url, key, seconds }: SecretOptions): Promise<ClientSecret> {
+export async function createClientSecret({ url, key, seconds, scope }: SecretOptions): Promise<ClientSecret> {
   let response: Response;
   try {
     response = await fetch(url, {
       method: "POST",
       cache: "no-store",
       headers: { Authorization: `Bearer ${key}`, "Content-Type": "application/json" },
-      body: JSON.stringify({ expires_after: { anchor: "created_at", seconds } }),
+      body: JSON.stringify({
+        expires_after: { anchor: "created_at", seconds },
+        ...(scope === undefined ? {} : { duplex: { scope } }),
+      }),
     });
   } catch (error) {
     // Also what a key with characters that no header takes ends in; then the server would not know it either.

@@ -27,14 +27,18 @@ export class Feed {
   readonly #url: string;
   readonly #tell: (happening: Happening) => void;
   readonly #now: () => number;
+  readonly #token: () => string | null;
   #retryMs = RETRY_MS_FIRST;
+  #again: () => void = () => undefined;
 
   /**
    * @param url answers with a stream of snapshots.
    * @param now milliseconds of the page's clock.
+   * @param token the bearer token to ask with; null: there is none.
    */
-  constructor(url: string, tell: (happening: Happening) => void, now: () => number) {
+  constructor(url: string, tell: (happening: Happening) => void, now: () => number, token: () => string | null) {
     this.#url = url;
+    this.#token = token;
     this.#tell = tell;
     this.#now = now;
   }
@@ -44,11 +48,20 @@ export class Feed {
     for (;;) {
       this.#tell({ type: "connecting" });
       const lost = await this.#read();
-      const retryMs = this.#now() + this.#retryMs;
-      this.#tell({ type: "lost", cause: lost.reason, status: lost.status, retryMs });
-      await new Promise((resolve) => setTimeout(resolve, this.#retryMs));
+      const waitMs = lost.reason === "access" ? Infinity : this.#retryMs;
+      const again = new Promise<void>((resolve) => {
+        this.#again = resolve;
+        if (waitMs < Infinity) setTimeout(resolve, waitMs);
+      });
+      this.#tell({ type: "lost", cause: lost.reason, status: lost.status, retryMs: this.#now() + waitMs });
+      await again;
       this.#retryMs = Math.min(RETRY_MS_MAX, this.#retryMs * 2);
     }
+  }
+
+  /** There is another token: try at once. */
+  again(): void {
+    this.#again();
   }
 
   /** Read one connection to its end. */
@@ -56,7 +69,10 @@ export class Feed {
     const control = new AbortController();
     let silence = setTimeout(() => control.abort(new Lost("silent")), SILENCE_MS);
     try {
-      const response = await fetch(this.#url, { cache: "no-store", signal: control.signal });
+      const token = this.#token();
+      const headers: HeadersInit = token === null ? {} : { Authorization: `Bearer ${token}` };
+      const response = await fetch(this.#url, { cache: "no-store", headers, signal: control.signal });
+      if (response.status === 401) return new Lost("access", response.status);
       if (!response.ok || response.body === null) {
         return new Lost(response.status === 503 ? "busy" : "refused", response.status);
       }

@@ -1,4 +1,5 @@
 /** The dashboard: wires the server's stream to its view. All state is in one place; the view is drawn from it. */
+import { Access } from "../access.ts";
 import { byId, setText } from "../dom.ts";
 import { TimeChart } from "./chart.ts";
 import { loopChart, ttfasChart } from "./charts.ts";
@@ -45,6 +46,7 @@ const loop = new TimeChart(byId("loop-chart", HTMLDivElement), {
 function take(happening: Happening): void {
   state = reduce(state, happening);
   if (happening.type === "snapshot") panels.show(happening.snapshot);
+  if (happening.type === "lost" && happening.cause === "access") access.ask();
   renderLink();
   renderCharts();
 }
@@ -82,4 +84,6 @@ lanesSwitch.addEventListener("click", () => {
 new LanePicture(picture, byId("lane-reading", HTMLParagraphElement), () => state);
 if (new URLSearchParams(location.search).has("debug")) window.duplexDashboard = () => state;
 setInterval(renderLink, TICK_MS);
-void new Feed("/v1/duplex/live", take, () => performance.now()).run();
+const access = new Access("/v1/realtime/client_secrets", () => feed.again(), "dashboard");
+const feed = new Feed("/v1/duplex/live", take, () => performance.now(), () => access.token());
+void feed.run();

@@ -8,6 +8,8 @@ export type LossCause =
   | "unreachable"
   /** It has as many watchers as it allows. */
   | "busy"
+  /** It asks for a key. */
+  | "access"
   /** It answered with another error. */
   | "refused"
   /** It stays connected and says nothing. */
@@ -23,7 +25,7 @@ export type Link =
       readonly cause: LossCause;
       /** HTTP status of the answer; null without one. */
       readonly status: number | null;
-      /** When it is tried again, milliseconds of the page's clock. */
+      /** When it is tried again, milliseconds of the page's clock; infinite: when there is a key. */
       readonly retryMs: number;
     };
 
@@ -131,6 +133,7 @@ export function linkWords({ link, snapshot }: DashboardState, nowMs: number): Li
     case "lost": {
       const waitS = Math.ceil((link.retryMs - nowMs) / 1000);
       const [label, text] = LOSS_WORDS[link.cause];
+      if (link.cause === "access") return { label, text, again: "" };
       const status = link.status === null ? "" : ` (status ${link.status})`;
       return { label, text: `${text}${status}`, again: waitS > 0 ? `Trying again in ${waitS} s.` : "Trying again." };
     }
@@ -140,6 +143,7 @@ export function linkWords({ link, snapshot }: DashboardState, nowMs: number): Li
 const LOSS_WORDS: Readonly<Record<LossCause, readonly [label: string, text: string]>> = {
   unreachable: ["Connection lost", "The server does not answer."],
   busy: ["Server busy", "The server takes no further watcher."],
+  access: ["Key needed", "This server asks for a key: reload the page to enter one."],
   refused: ["Refused", "The server gives no snapshots."],
   silent: ["No news", "The server is connected and says nothing."],
   unreadable: ["Unreadable", "The server sends what this page does not know: reload it."],
