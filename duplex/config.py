@@ -145,6 +145,9 @@ class TurnSettings(_Section):
     """Silence after which transcription and the semantic end of turn begin to compute; speech that goes on takes it back."""
     speculate: bool = True
     """Begin the reply as soon as the pause's words are there; it is adopted with the turn, or thrown away unheard."""
+    prefill: bool = True
+    """While the user speaks the thinker reads the conversation ahead, and the words that are known so far, in its spare time;
+    only where it keeps what it has read."""
     partial_every_ms: Ms = 0
     """Voice between two partial transcripts of a turn, for clients that want its words while it is spoken (700 reads well); 0
     gives none. One that computes when the turn pauses has to end before the final one begins: where a transcription takes

@@ -131,6 +131,7 @@ class SessionActor:
             bounded=context.runners.policy.bounded,
             tenant=tenant,
             speculates=context.runners.graph.pack.speculates,
+            prefills=Role.THINK in nodes and nodes[Role.THINK].spec.prefills,
             speaking_rate_wpm=context.runners.graph.pack.speaking_rate_wpm,
         )
         self._core = SessionCore(session_id, config, settings, traits, new_id, next_job)

@@ -26,5 +26,7 @@ class Traits:
     """Whose share of the stages the session takes."""
     speculates: bool = True
     """Replies may be begun that are thrown away; False for an engine that is billed by use."""
+    prefills: bool = False
+    """Its thinker reads ahead."""
     speaking_rate_wpm: int = 170
     """Words a minute of the voice, until it is measured."""

@@ -65,7 +65,7 @@ class StageRunners:
 
     def submit(self, job: Job) -> None:
         """Give a job to its stage."""
-        if job.stage is Role.THINK:
+        if job.stage is Role.THINK and job.address.reply is not None:
             self.policy.reply_begins()
         self.runners[job.stage].submit(job)
 

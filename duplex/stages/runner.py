@@ -160,6 +160,8 @@ class StageRunner(ABC):
             return
         elif self._hung:
             refusal = StageError(kind="unavailable", reason=f"{self.spec.name} makes no progress")
+        elif job.pace.spare and not self._has_spare_time:
+            refusal = StageError(kind="busy", reason=f"{self.spec.name} serves others")
         else:
             refusal = self._queue.put(job, now)
         if refusal is not None:
@@ -207,6 +209,11 @@ class StageRunner(ABC):
     @abstractmethod
     def idle(self) -> bool:
         """Nothing queued, nothing running."""
+
+    @property
+    def _has_spare_time(self) -> bool:
+        """Work for spare time would begin at once and keep nobody waiting."""
+        return self.idle
 
     @property
     def _unit_ns(self) -> int:

@@ -78,6 +78,7 @@ MEASURES: Final[dict[str, Measure]] = {
     "duplex_unheard_audio_seconds_total": _counter("Audio generated and never heard"),
     "duplex_unheard_tokens_total": _counter("Tokens generated and never heard"),
     "duplex_speculation_total": _counter("Replies begun before the turn had ended", "outcome"),
+    "duplex_prefill_total": _counter("Prompts that the thinker was to read ahead while the user spoke", "outcome"),
     "duplex_camera_readings_total": _counter(
         "Camera frames given to the reader: read, nothing (legible), failed, late",
         "outcome",

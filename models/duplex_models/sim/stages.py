@@ -172,11 +172,14 @@ class SimThink:
             unit="word",
             batch_max=parallel,
             pausable=pausable,
+            prefills=True,
             step_s=token_s,
             steps_to_next=4,
         )
         self.prompts: deque[Prompt] = deque(maxlen=_SHOWN_MAX)
         """What it was asked, newest last."""
+        self.read: deque[Prompt] = deque(maxlen=_SHOWN_MAX)
+        """What it has read ahead, newest last."""
         self.shown: deque[np.ndarray[Any, Any]] = deque(maxlen=_SHOWN_MAX)
         """Camera frames it was shown, newest last."""
         self._script = deque(script)
@@ -197,9 +200,13 @@ class SimThink:
         return len(self._running)
 
     def submit(self, job: Job, emit: Emit) -> None:
-        """Begin to say the next text of the script."""
+        """Begin to say the next text of the script, or take the time of a first token to read ahead."""
         prompt = job.payload
         assert isinstance(prompt, Prompt)
+        if prompt.prefill:
+            thought = self._running[job.id] = _Thought(job, emit, deque())
+            thought.cancel = self._after(self._first_token_s, lambda: self._have_read(thought, prompt))
+            return
         self.prompts.append(prompt)
         self.shown.extend(prompt.frames)
         words = deque(re.findall(r"\S+\s*", self._line(job, prompt)))
@@ -248,6 +255,11 @@ class SimThink:
         if job.pace.speculative:
             self._drafted[job.address.session] = answers, text
         return text
+
+    def _have_read(self, thought: _Thought, prompt: Prompt) -> None:
+        self._running.pop(thought.job.id, None)
+        self.read.append(prompt)
+        thought.emit(TextDelta(text="", tokens=0, finish="read"))
 
     def _next(self, thought: _Thought) -> None:
         thought.cancel = None
