@@ -58,8 +58,8 @@ class Pace:
     """May be thrown away: served after everything else."""
     unpaced: bool = False
     """Nobody listens to it (text alone): served behind all that is paced by a listener."""
-    spare: bool = False
-    """For spare time alone: refused by a stage that has anything else to do, and aborted in an engine when that comes."""
+    idle_only: bool = False
+    """For idle time alone: refused by a stage that has anything else to do, and aborted in an engine when that comes."""
 
 
 class Role(StrEnum):
@@ -257,7 +257,7 @@ class StageError:
     reason: str
     kind: str = "failed"
     """failed, timeout, refused (queue full), unavailable, preempted (speculative work made room for other work), or busy
-    (work for spare time, and there was none)."""
+    (work for idle time, and there was none)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

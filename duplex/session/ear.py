@@ -342,7 +342,7 @@ class Ear:
             return
         if self._traits.transcribes and self.transcribe_for_client:
             whole = Span(utterance.start, span.end)
-            self._partials.begin(self._submit(Role.TRANSCRIBE, whole, span.end, now, spare=True), span.end)
+            self._partials.begin(self._submit(Role.TRANSCRIBE, whole, span.end, now, idle_only=True), span.end)
 
     def _overheard(self, payload: Payload | StageError) -> None:
         """Tell what is sure of a partial transcript; one that failed, or found the stage busy, is followed by the next."""
@@ -479,12 +479,12 @@ class Ear:
         return job
 
     def _submit(
-        self, role: Role, span: Span, speech_end: Samples, now: MonoNs, spare: bool = False
+        self, role: Role, span: Span, speech_end: Samples, now: MonoNs, idle_only: bool = False
     ) -> JobId:  # fmt: skip
         job = self._outbox.next_job()
         since = MonoNs(now - ns_from_samples(span.end - speech_end))
         address = Address(session=self._session, lane=INPUT_LANE, epoch=0, tenant=self._traits.tenant)
-        pace = Pace(since=since, speculative=spare, spare=spare)
+        pace = Pace(since=since, speculative=idle_only, idle_only=idle_only)
         self._outbox.add(SubmitUtterance(id=job, role=role, address=address, span=span, pace=pace))
         return job
 

@@ -4,8 +4,8 @@
     read      │conversation  │+ words  │what is left: the reply's own prompt
               └at its onset  └of each partial transcript
 
-Nothing is said or kept of it: a word that turns out to be another one is read again with the rest. It is work for spare time
-(`Pace.spare`), so it keeps nobody waiting; there is one piece of it at a time, and none behind another.
+Nothing is said or kept of it: a word that turns out to be another one is read again with the rest. It is work for idle time
+(`Pace.idle_only`), so it keeps nobody waiting; there is one piece of it at a time, and none behind another.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Prefill:
         job = self._job = self._outbox.next_job()
         self._reading = messages
         prompt = Prompt(messages=messages, prefill=True)
-        pace = Pace(since=now, speculative=True, spare=True)
+        pace = Pace(since=now, speculative=True, idle_only=True)
         self._outbox.add(Submit(job=Job(id=job, stage=Role.THINK, address=address, payload=prompt, pace=pace)))
 
     def take(self, job: JobId, payload: Payload | StageError) -> bool:

@@ -75,7 +75,7 @@ class EngineRunner(StageRunner):
         return not self._runs and self._queue.stats().jobs == 0
 
     @property
-    def _has_spare_time(self) -> bool:
+    def _is_free(self) -> bool:
         """What is paused is far enough ahead of its listener; it is told apart from what waits."""
         computing = any(run.work.state is WorkState.RUNNING for run in self._runs.values())
         return not computing and self._queue.stats().jobs == 0

@@ -2,7 +2,7 @@
 
 Work is ranked by a policy (`duplex.pacing.policy`); inside a class tenants share by weight. HELD work is never taken, nor
 does it ride along in a batch. SPECULATIVE work takes no place and no time from anybody: it shares no step with those who
-run dry or wait for first audio, and makes room in an engine. Work for spare time (`Pace.spare`) runs in an engine only while
+run dry or wait for first audio, and makes room in an engine. Work for idle time (`Pace.idle_only`) runs in an engine only while
 nothing else does.
 """
 
@@ -46,7 +46,7 @@ class EnginePlan:
     pause: tuple[Work, ...]
     """Running work that makes room, or is far enough ahead."""
     abort: tuple[Work, ...]
-    """Running speculative work that makes room and cannot be paused, and work for spare time, which is over."""
+    """Running speculative work that makes room and cannot be paused, and work for idle time, which is over."""
     order: tuple[Work, ...]
     """All that runs after this plan, most urgent first."""
     wake_at: MonoNs | None
@@ -96,10 +96,10 @@ def plan_engine(
         shares: of the tenants; charged for what is started.
     """
     works = list(works)
-    spare = [work for work in works if work.pace.spare]
-    if spare:
+    idle = [work for work in works if work.pace.idle_only]
+    if idle:
         return _beside(
-            spare, plan_engine([w for w in works if not w.pace.spare], now, unit_ns, policy, slots, pausable, shares)
+            idle, plan_engine([w for w in works if not w.pace.idle_only], now, unit_ns, policy, slots, pausable, shares)
         )
     abort: list[Work] = []
     if not pausable:
@@ -137,11 +137,11 @@ def plan_engine(
     )
 
 
-def _beside(spare: list[Work], plan: EnginePlan) -> EnginePlan:
-    """Let work for spare time run (the runner takes one on at a time) where the others' plan leaves the engine idle, else end it."""
+def _beside(idle: list[Work], plan: EnginePlan) -> EnginePlan:
+    """Let work for idle time run (the runner takes one on at a time) where the others' plan leaves the engine idle, else end it."""
     if plan.order:
-        return replace(plan, abort=(*plan.abort, *(work for work in spare if work.state is WorkState.RUNNING)))
-    return replace(plan, start=tuple(work for work in spare if work.state is WorkState.WAITING), order=tuple(spare))
+        return replace(plan, abort=(*plan.abort, *(work for work in idle if work.state is WorkState.RUNNING)))
+    return replace(plan, start=tuple(work for work in idle if work.state is WorkState.WAITING), order=tuple(idle))
 
 
 def rounds(works: Iterable[Work], now: MonoNs, room: int) -> int:

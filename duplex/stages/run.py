@@ -48,6 +48,7 @@ class StageRunners:
             weights=weights or {},
             queue_ms_max=settings.queue_ms_max,
             step_timeout_s=settings.step_timeout_s,
+            idle_step_s_max=settings.idle_step_ms_max / 1000,
             on_span=on_span,
         )
         self.runners: dict[Role, StageRunner] = {

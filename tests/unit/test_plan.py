@@ -413,12 +413,12 @@ def test_clauses_end_where_a_speaker_would_pause() -> None:
     assert split("...") == ["..."]
 
 
-# Spare time. ----------------------------------------------------------------------------------------------------------
+# Idle time. -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("pausable", [True, False])
-def test_work_for_spare_time_runs_in_an_engine_alone_and_ends_when_other_work_comes(pausable: bool) -> None:
-    waiting, running = work(1, spare=True), work(2, spare=True, state=WorkState.RUNNING)
+def test_work_for_idle_time_runs_in_an_engine_alone_and_ends_when_other_work_comes(pausable: bool) -> None:
+    waiting, running = work(1, idle_only=True), work(2, idle_only=True, state=WorkState.RUNNING)
     plan = engine([waiting], slots=1, pausable=pausable)
     assert (ids(plan.start), ids(plan.order), plan.abort) == ([1], [1], ())
     plan = engine([running], slots=1, pausable=pausable)
@@ -429,9 +429,9 @@ def test_work_for_spare_time_runs_in_an_engine_alone_and_ends_when_other_work_co
     assert ids(engine([waiting, work(3)], slots=2, pausable=pausable).start) == [3]
 
 
-def test_work_that_is_held_leaves_its_time_to_spare_work_and_is_woken_all_the_same() -> None:
+def test_work_that_is_held_leaves_its_time_to_work_for_idle_time_and_is_woken_all_the_same() -> None:
     held = work(1, dry_at=ms(900), hold_until=ms(400), state=WorkState.PAUSED)
-    plan = engine([held, work(2, spare=True)], slots=1)
+    plan = engine([held, work(2, idle_only=True)], slots=1)
     assert ids(plan.start) == [2] and plan.wake_at == ms(400)
-    plan = engine([held, work(2, spare=True, state=WorkState.RUNNING)], slots=1, now_ms=500)
+    plan = engine([held, work(2, idle_only=True, state=WorkState.RUNNING)], slots=1, now_ms=500)
     assert (ids(plan.resume), ids(plan.abort)) == ([1], [2])

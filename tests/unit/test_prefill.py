@@ -39,11 +39,11 @@ class Rig:
         return [effect.labels["outcome"] for effect in self.drain() if isinstance(effect, Observe)]
 
 
-def test_it_is_work_for_spare_time_and_asks_for_no_answer() -> None:
+def test_it_is_work_for_idle_time_and_asks_for_no_answer() -> None:
     (job,) = Rig().read(ONE)
     assert job.payload == Prompt(messages=ONE, prefill=True)
     assert (job.stage, job.address, job.address.reply) == (Role.THINK, ADDRESS, None)
-    assert job.pace.spare and job.pace.speculative and job.pace.since == MonoNs(7)
+    assert job.pace.idle_only and job.pace.speculative and job.pace.since == MonoNs(7)
 
 
 def test_there_is_one_at_a_time_and_nothing_is_read_twice() -> None:
