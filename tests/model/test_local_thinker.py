@@ -139,20 +139,20 @@ def _left_to_read(think: Any, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_what_was_read_ahead_need_not_be_read_again(think: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    question = (
-        "I am going on a long journey by train next summer, and before I leave tell me: what is the capital of France?"
+    before, question = (
+        ("What is the opposite of hot?", "The opposite of hot is cold."),
+        "What is the capital of France?",
     )
     left = _left_to_read(think, monkeypatch)
-    for said in ((), (question[:20],), (question[:-18],)):
-        answer = _ask(think, dataclasses.replace(prompt("Hello.", "Hi.", *said), prefill=True), "ahead")
+    for said in ((), ("What is",), ("What is the capital of",)):
+        answer = _ask(think, dataclasses.replace(prompt(*before, *said), prefill=True), "ahead")
         assert [(delta.text, delta.tokens, delta.finish) for delta in answer.deltas] == [("", 0, "read")]
     assert all(0 < tokens <= LocalOptions().prefill_tokens for tokens in left)  # step by step
     steps = len(left)
-    _ask(think, dataclasses.replace(prompt("Hello.", "Hi.", question[:-18]), prefill=True), "ahead")
+    _ask(think, dataclasses.replace(prompt(*before, "What is the capital of"), prefill=True), "ahead")
     assert len(left) == steps  # nothing new, nothing asked
-    answer = _ask(think, dataclasses.replace(prompt("Hello.", "Hi.", question), tokens_max=12), "ahead")
-    assert "Paris" in answer.text
-    assert left[-1] < 20
+    assert "Paris" in _ask(think, dataclasses.replace(prompt(*before, question), tokens_max=12), "ahead").text
+    assert left[-1] < 12
     think.release("ahead")
 
 

@@ -33,7 +33,7 @@ def partials_of(session: Session) -> list[SubmitUtterance]:
 
 
 def test_the_client_reads_along_and_gets_the_rest_with_the_final_transcript() -> None:
-    server = serve(transcripts=GROWING)
+    server = serve(partials=GROWING[:3], transcripts=GROWING[3:])
     session = server.connect()
     session.say(2500)
     server.advance(4000)
@@ -49,7 +49,7 @@ def test_the_client_reads_along_and_gets_the_rest_with_the_final_transcript() ->
 
 
 def test_a_final_transcript_that_says_otherwise_is_told_whole_and_stands() -> None:
-    server = serve(transcripts=("Eye want", "Eye want two", "I want to."))
+    server = serve(partials=("Eye want", "Eye want two"), transcripts=("I want to.",))
     session = server.connect()
     session.say(1800)
     server.advance(3500)
@@ -72,7 +72,7 @@ def test_the_final_transcript_and_the_answer_come_no_later(spoken_ms: int) -> No
 
 
 def test_none_waits_for_a_stage_that_is_busy() -> None:
-    server = serve(transcripts=GROWING)
+    server = serve(partials=GROWING[:3], transcripts=GROWING[3:])
     blocked = [1.2]  # somebody else's transcription takes its time
     session, other = server.connect(), server.connect()
     server.world.costs["transcribe"] = lambda: blocked.pop(0) if blocked else 0.01
@@ -102,7 +102,7 @@ def test_there_are_none_where_nobody_asked_for_them(how: str) -> None:
 
 
 def test_one_that_fails_is_followed_by_the_next_and_nobody_is_told() -> None:
-    server = serve(transcripts=GROWING)
+    server = serve(partials=GROWING[:3], transcripts=GROWING[3:])
     step, failing = server.stage("transcribe").step, [True]
     server.stage("transcribe").step = lambda jobs: 1 / 0 if failing.pop() else step(jobs)
     failing[:0] = [False] * 20
@@ -111,5 +111,5 @@ def test_one_that_fails_is_followed_by_the_next_and_nobody_is_told() -> None:
     server.advance(4000)
     assert len(partials_of(session)) == 3
     assert not session.client.of(f"{KIND}.failed")
-    assert session.client.of(f"{KIND}.completed")[0]["transcript"] == GROWING[2]
+    assert session.client.of(f"{KIND}.completed")[0]["transcript"] == GROWING[3]
     server.check()

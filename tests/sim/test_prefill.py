@@ -66,7 +66,7 @@ def test_the_conversation_is_read_as_the_user_begins_to_speak() -> None:
 
 
 def test_words_are_read_as_they_become_known() -> None:
-    server = serve(every_ms=700, transcripts=GROWING)
+    server = serve(every_ms=700, partials=GROWING[:3], transcripts=GROWING[3:])
     converse(server, server.connect(), 2500)
     assert read(server)[-3:] == [["I want"], ["I want to"], ["I want to book a"]]
     assert texts(server.stage("think").prompts[-1].messages) == ["I want to book a table, please."]
@@ -131,7 +131,7 @@ def test_one_that_is_under_way_when_the_reply_begins_is_taken_back() -> None:
 
 def test_what_the_client_is_told_and_when_is_the_same_with_and_without() -> None:
     def told(prefill: bool) -> list[tuple[int, str]]:
-        server = serve(prefill, every_ms=700, transcripts=GROWING)
+        server = serve(prefill, every_ms=700, partials=GROWING[:3], transcripts=GROWING[3:])
         session = server.connect()
         converse(server, session, 1500, 400, 2500)
         settled(server)

@@ -128,22 +128,27 @@ class SimEndOfTurn(SimBatch):
 
 
 class SimTranscribe(SimBatch):
-    """Claims to have heard its script, or says how long it listened."""
+    """Claims to have heard its script, or says how long it listened; of a turn that goes on, its script of partials or nothing."""
 
     spec = NodeSpec(
         name="transcribe", role=Role.TRANSCRIBE, takes=Utterance, gives=Transcript, unit="utterance", batch_max=16
     )
 
-    def __init__(self, transcripts: Sequence[str], cost_s: float, sleeps: bool) -> None:
+    def __init__(self, transcripts: Sequence[str], partials: Sequence[str], cost_s: float, sleeps: bool) -> None:
         super().__init__(cost_s, sleeps)
         self._transcripts = deque(transcripts)
+        self._partials = deque(partials)
 
     def compute(self, job: Job) -> Payload:
         utterance = job.payload
         assert isinstance(utterance, Utterance)
-        if self._transcripts:
-            text = self._transcripts[0]
-            self._transcripts.rotate(-1)
+        partial = job.pace.idle_only
+        script = self._partials if partial else self._transcripts
+        if script:
+            text = script[0]
+            script.rotate(-1)
+        elif partial:
+            text = ""
         else:
             text = f"{seconds_from_samples(len(utterance.span)):.1f} seconds of speech"
         return Transcript(span=utterance.span, text=text)
