@@ -58,6 +58,8 @@ class Pace:
     """May be thrown away: served after everything else."""
     unpaced: bool = False
     """Nobody listens to it (text alone): served behind all that is paced by a listener."""
+    idle_only: bool = False
+    """For idle time alone: refused by a stage that has anything else to do, and aborted in an engine when that comes."""
 
 
 class Role(StrEnum):
@@ -150,6 +152,9 @@ class Prompt:
     tokens_max: int | None = None
     frames: tuple[Any, ...] = ()
     """Newest camera frames as numpy RGB arrays of shape (height, width, 3), uint8."""
+    prefill: bool = False
+    """Only to be read: a prompt that begins as this one does is soon to come, and the user's last message may go on. The
+    answer is one `TextDelta` without text. Only for a thinker that prefills (`NodeSpec.prefills`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,7 +256,8 @@ class StageError:
 
     reason: str
     kind: str = "failed"
-    """failed, timeout, refused (queue full), unavailable, or preempted (speculative work made room for other work)."""
+    """failed, timeout, refused (queue full), unavailable, preempted (speculative work made room for other work), or busy
+    (work for idle time, and there was none)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -154,6 +154,10 @@ _ROWS: Final = (
                 queries=((total("duplex_speculation_total", "outcome"), "{{outcome}}"),),
             ),
             Panel(
+                title="Prompts read ahead by outcome", kind="timeseries", unit="ops", stacked=True,
+                queries=((total("duplex_prefill_total", "outcome"), "{{outcome}}"),),
+            ),
+            Panel(
                 title="Camera frames read, by outcome", kind="timeseries", unit="ops", stacked=True,
                 queries=((total("duplex_camera_readings_total", "outcome"), "{{outcome}}"),),
             ),

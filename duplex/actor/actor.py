@@ -137,6 +137,7 @@ class SessionActor:
             tenant=tenant,
             speculates=context.runners.graph.pack.speculates,
             context=nodes[Role.THINK].spec.context if Role.THINK in nodes else None,
+            prefills=Role.THINK in nodes and nodes[Role.THINK].spec.prefills,
             speaking_rate_wpm=context.runners.graph.pack.speaking_rate_wpm,
         )
         self._core = context.make_core(session_id, config, settings, traits, new_id, next_job)

@@ -66,6 +66,7 @@ from duplex.session.messages import (
     StageOutput,
     TruncateItem,
 )
+from duplex.session.prefill import Prefill
 from duplex.session.speculation import Ask, Draft, Speculation
 from duplex.session.tick_output import TickOutputPolicy
 from duplex.session.traits import Traits
@@ -146,6 +147,7 @@ class SessionCore:
         )  # fmt: skip
         self._turns = self._turn_output(self._outbox, self)
         self._speculation = Speculation(self._outbox)
+        self._prefill = Prefill(self._outbox)
         self._ticks = TickOutputPolicy(self.lane, self._outbox, self._new_tick_reply, self)
         self._camera = Camera(session, settings.camera, settings.media.video_lag_ms, traits, self._outbox)
         self._wanted: _Wanted | None = None
@@ -291,8 +293,10 @@ class SessionCore:
             self._ticks.fail(msg.payload.reason)
         elif self._camera.take(msg.job, msg.payload):
             self._start_wanted()
-        elif not self._ear.take(msg.job, msg.payload, self._now) and not self._speculation.take(
-            msg.job, msg.payload, self._now
+        elif (
+            not self._ear.take(msg.job, msg.payload, self._now)
+            and not self._prefill.take(msg.job, msg.payload)
+            and not self._speculation.take(msg.job, msg.payload, self._now)
         ):
             self._turns.take(msg.job, msg.payload, self._now)
         self._settle_playout()
@@ -371,8 +375,13 @@ class SessionCore:
         return not self._traits.tick_mode and any(reply.status != "accepted" for reply in self.lane)
 
     def user_speaks(self) -> None:
-        """The user has begun to speak: see what is shown with it."""
+        """The user has begun to speak: see what is shown with it, and read what the answer will begin from."""
         self._camera.look(self._now)
+        self._read_ahead()
+
+    def turn_grows(self, text: str) -> None:
+        """These words, most likely, were said so far: read on."""
+        self._read_ahead(text)
 
     def user_pauses(self) -> None:
         """An answer may follow soon: see what is shown now, beside the transcription."""
@@ -410,6 +419,7 @@ class SessionCore:
             return  # text alone has no listener who waits for sound, and no bound
         if self._camera.awaited_until(self._now) is not None:
             return  # the prompt is about to change
+        self._prefill.drop()
         request = CreateReply()
         reply = self._new_reply(since, request)
         reply.speculative = True
@@ -420,6 +430,21 @@ class SessionCore:
     def turn_withdrawn(self, resumed: bool) -> None:
         """The turn has not ended as foreseen: speech goes on, or there was none."""
         self._speculation.discard("resumed" if resumed else "dropped")
+        if not resumed:
+            self._prefill.drop()
+
+    def _read_ahead(self, said: str | None = None) -> None:
+        """Have the thinker read the conversation, and the words that the user has said of the next turn, before it is asked."""
+        detection = self.config.turn_detection
+        answers = detection is not None and detection.create_response and not self._traits.tick_mode
+        if not answers or not self._traits.prefills or not self._settings.turn.prefill or self.lane.alive:
+            return  # what will be heard of a reply that lives is not known yet
+        address = Address(
+            session=self._session, lane=self.lane.number, epoch=self.lane.epoch, tenant=self._traits.tenant
+        )
+        self._prefill.read(
+            self._window.messages(self.conversation.items(said), self.config.instructions), address, self._now
+        )
 
     # Replies. -------------------------------------------------------------------------------------------------------
 
@@ -456,6 +481,7 @@ class SessionCore:
     def _accept(self, wanted: _Wanted) -> None:
         """Enter a reply into the lane: its draft, if there is one of the same prompt, else a new one."""
         self._unanswered = False
+        self._prefill.drop()
         waits = self._listens
         draft = None if waits or wanted.greeting else self._speculation.claim(self._ask(wanted.request))
         self._speculation.discard("dropped")
@@ -607,6 +633,8 @@ class SessionCore:
             self.lane.remove(reply)
         self.lane.flush_player(self._now)
         self._start_wanted()
+        if self._ear.hearing:
+            self._read_ahead()
 
     def _settle_cut_of(self, reply: Reply) -> None:
         heard = self.lane.heard_at_cut(reply, self._now)

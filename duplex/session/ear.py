@@ -50,6 +50,9 @@ class Mind(Protocol):
     def user_speaks(self) -> None:
         """The user has begun to speak, for sure."""
 
+    def turn_grows(self, text: str) -> None:
+        """These words, most likely, were said so far."""
+
     def user_pauses(self) -> None:
         """The user may have finished: an answer may follow soon."""
 
@@ -354,19 +357,24 @@ class Ear:
             self._mind.user_speaks()
 
     def _overhear(self, span: Span, now: MonoNs) -> None:
-        """Have what was said so far transcribed, behind all other work, if the client wants to read along."""
+        """Have what was said so far transcribed, if the client wants to read along and the stage has nothing else to do."""
         utterance = self._utterance
         if utterance is None or not utterance.announced or not self._partials.due(span.end):
             return
         if self._traits.transcribes and self.transcribe_for_client:
             whole = Span(utterance.start, span.end)
-            self._partials.begin(self._submit(Role.TRANSCRIBE, whole, span.end, now, speculative=True), span.end)
+            self._partials.begin(self._submit(Role.TRANSCRIBE, whole, span.end, now, idle_only=True), span.end)
 
     def _overheard(self, payload: Payload | StageError) -> None:
-        """Tell what is sure of a partial transcript; one that failed is followed by the next."""
-        delta = self._partials.take(payload.text if isinstance(payload, Transcript) else "")
+        """Tell what is sure of a partial transcript; one that failed, or found the stage busy, is followed by the next."""
+        if not isinstance(payload, Transcript):
+            self._partials.drop()
+            return
+        delta = self._partials.take(payload.text)
         if delta and self._utterance is not None and self.transcribe_for_client:
             self._outbox.send(Overheard(item_id=self._utterance.item_id, delta=delta))
+        if self._partials.likely:
+            self._mind.turn_grows(self._partials.likely)
 
     def _drop_partial(self) -> None:
         job = self._partials.drop()
@@ -505,12 +513,12 @@ class Ear:
         return job
 
     def _submit(
-        self, role: Role, span: Span, speech_end: Samples, now: MonoNs, speculative: bool = False
+        self, role: Role, span: Span, speech_end: Samples, now: MonoNs, idle_only: bool = False
     ) -> JobId:  # fmt: skip
         job = self._outbox.next_job()
         since = MonoNs(now - ns_from_samples(span.end - speech_end))
         address = Address(session=self._session, lane=INPUT_LANE, epoch=0, tenant=self._traits.tenant)
-        pace = Pace(since=since, speculative=speculative)
+        pace = Pace(since=since, speculative=idle_only, idle_only=idle_only)
         self._outbox.add(SubmitUtterance(id=job, role=role, address=address, span=span, pace=pace))
         return job
 

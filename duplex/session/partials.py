@@ -26,13 +26,15 @@ class Partials:
         """The transcription that is under way."""
         self.told = ""
         """What the client has of the open turn."""
+        self.likely = ""
+        """The newest transcript without its last word, which may have been cut in two."""
         self._every = every
         self._next = Samples(0)
         self._before: list[str] = []
 
     def open(self, onset: Samples) -> None:
         """A turn began."""
-        self.told = ""
+        self.told = self.likely = ""
         self._before = []
         self._next = Samples(onset + self._every)
 
@@ -54,6 +56,7 @@ class Partials:
         """Take its text; return what is told of it now."""
         self.job = None
         words = text.split()
+        self.likely = " ".join(words[:-1])
         agreed = 0
         while agreed < min(len(words), len(self._before)) and words[agreed] == self._before[agreed]:
             agreed += 1

@@ -30,5 +30,7 @@ class Traits:
     """Replies may be begun that are thrown away; False for an engine that is billed by use."""
     context: ContextBound | None = None
     """What the thinker reads at once; None: any length."""
+    prefills: bool = False
+    """Its thinker reads ahead."""
     speaking_rate_wpm: int = 170
     """Words a minute of the voice, until it is measured."""

@@ -19,6 +19,7 @@ class BatchRunner(StageRunner):
     def __init__(self, stage: BatchStage, context: RunnerContext) -> None:
         super().__init__(stage.spec, context)
         self._stage = stage
+        self._idle_step_s_max = context.idle_step_s_max
         self._stepping = False
         """A step is under way, be it only to release sessions."""
         self._releases: list[str] = []
@@ -46,6 +47,11 @@ class BatchRunner(StageRunner):
     def idle(self) -> bool:
         """Nothing queued, nothing running."""
         return not self._stepping and self._queue.stats().jobs == 0
+
+    @property
+    def _is_free(self) -> bool:
+        """Such a step is over before anybody misses it, since it cannot be stopped."""
+        return self.idle and self.step_s <= self._idle_step_s_max
 
     def kick(self) -> None:
         """Run the next batch, unless one is running."""

@@ -47,6 +47,8 @@ class NodeSpec:
     """Longest compute that a cut cannot stop."""
     cut_restarts_context: bool = False
     pausable: bool = False
+    prefills: bool = False
+    """A thinker that can read a prompt ahead (`Prompt.prefill`) and keeps what it has read; never one that is billed by use."""
     step_s: float = 0.01
     """Typical time of one step, until it is measured (engines: from one output of a job to its next)."""
     steps_to_next: int = 1

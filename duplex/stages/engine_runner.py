@@ -74,6 +74,12 @@ class EngineRunner(StageRunner):
         """Nothing queued, nothing running."""
         return not self._runs and self._queue.stats().jobs == 0
 
+    @property
+    def _is_free(self) -> bool:
+        """What is paused is far enough ahead of its listener; it is told apart from what waits."""
+        computing = any(run.work.state is WorkState.RUNNING for run in self._runs.values())
+        return not computing and self._queue.stats().jobs == 0
+
     def kick(self) -> None:
         """Bring the engine to what the plan says."""
         if self._planning:

@@ -2,14 +2,15 @@
 
 Work is ranked by a policy (`duplex.pacing.policy`); inside a class tenants share by weight. HELD work is never taken, nor
 does it ride along in a batch. SPECULATIVE work takes no place and no time from anybody: it shares no step with those who
-run dry or wait for first audio, and makes room in an engine.
+run dry or wait for first audio, and makes room in an engine. Work for idle time (`Pace.idle_only`) runs in an engine only while
+nothing else does.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from duplex.pacing.fairness import Shares
 from duplex.pacing.policy import Policy, Work, WorkState
@@ -45,7 +46,7 @@ class EnginePlan:
     pause: tuple[Work, ...]
     """Running work that makes room, or is far enough ahead."""
     abort: tuple[Work, ...]
-    """Running speculative work that makes room and cannot be paused."""
+    """Running speculative work that makes room and cannot be paused, and work for idle time, which is over."""
     order: tuple[Work, ...]
     """All that runs after this plan, most urgent first."""
     wake_at: MonoNs | None
@@ -95,6 +96,11 @@ def plan_engine(
         shares: of the tenants; charged for what is started.
     """
     works = list(works)
+    idle = [work for work in works if work.pace.idle_only]
+    if idle:
+        return _beside(
+            idle, plan_engine([w for w in works if not w.pace.idle_only], now, unit_ns, policy, slots, pausable, shares)
+        )
     abort: list[Work] = []
     if not pausable:
         running = [work for work in works if work.state is WorkState.RUNNING]
@@ -129,6 +135,13 @@ def plan_engine(
         order=tuple(chosen),
         wake_at=wake_at,
     )
+
+
+def _beside(idle: list[Work], plan: EnginePlan) -> EnginePlan:
+    """Let work for idle time run (the runner takes one on at a time) where the others' plan leaves the engine idle, else end it."""
+    if plan.order:
+        return replace(plan, abort=(*plan.abort, *(work for work in idle if work.state is WorkState.RUNNING)))
+    return replace(plan, start=tuple(work for work in idle if work.state is WorkState.WAITING), order=tuple(idle))
 
 
 def rounds(works: Iterable[Work], now: MonoNs, room: int) -> int:

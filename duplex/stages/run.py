@@ -48,6 +48,7 @@ class StageRunners:
             weights=weights or {},
             queue_ms_max=settings.queue_ms_max,
             step_timeout_s=settings.step_timeout_s,
+            idle_step_s_max=settings.idle_step_ms_max / 1000,
             on_span=on_span,
         )
         self.runners: dict[Role, StageRunner] = {
@@ -65,7 +66,7 @@ class StageRunners:
 
     def submit(self, job: Job) -> None:
         """Give a job to its stage."""
-        if job.stage is Role.THINK:
+        if job.stage is Role.THINK and job.address.reply is not None:
             self.policy.reply_begins()
         self.runners[job.stage].submit(job)
 

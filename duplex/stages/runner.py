@@ -99,6 +99,7 @@ class RunnerContext:
     """Of tenants."""
     queue_ms_max: int
     step_timeout_s: float
+    idle_step_s_max: float
     on_span: Callable[[StageSpan], None]
 
 
@@ -160,6 +161,8 @@ class StageRunner(ABC):
             return
         elif self._hung:
             refusal = StageError(kind="unavailable", reason=f"{self.spec.name} makes no progress")
+        elif job.pace.idle_only and not self._is_free:
+            refusal = StageError(kind="busy", reason=f"{self.spec.name} serves others")
         else:
             refusal = self._queue.put(job, now)
         if refusal is not None:
@@ -207,6 +210,11 @@ class StageRunner(ABC):
     @abstractmethod
     def idle(self) -> bool:
         """Nothing queued, nothing running."""
+
+    @property
+    @abstractmethod
+    def _is_free(self) -> bool:
+        """Work for idle time would begin at once, and keep nobody waiting."""
 
     @property
     def _unit_ns(self) -> int:

@@ -84,6 +84,7 @@ MEASURES: Final[dict[str, Measure]] = {
         "limit",
         preset=("turn", "context", "session"),
     ),
+    "duplex_prefill_total": _counter("Prompts that the thinker was to read ahead while the user spoke", "outcome"),
     "duplex_camera_readings_total": _counter(
         "Camera frames given to the reader: read, nothing (legible), failed, late",
         "outcome",

@@ -82,7 +82,7 @@ class SimSession:
         ids = iter(range(1 << 60))
         self.core = SessionCore(
             self.id,
-            SessionConfig(),
+            SessionConfig(transcribe=False),  # nobody reads along: no partial transcripts
             world.settings,
             traits,
             lambda prefix: f"{prefix}_{number}_{next(ids)}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import time
 import urllib.error
@@ -122,6 +123,48 @@ def test_the_second_turn_reads_only_what_is_new(think: Any) -> None:
     answer.wait()
     assert warm[0] - again < (cold[0] - begun) / 2
     think.release("cache")
+
+
+def _left_to_read(think: Any, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that grows by the tokens which each request to the engine had to read itself."""
+    complete, left = think._model.complete, []
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        end = complete(*args, **kwargs)
+        left.append(end.prompt_tokens - end.cached_tokens)
+        return end
+
+    monkeypatch.setattr(think._model, "complete", counted)
+    return left
+
+
+def test_what_was_read_ahead_need_not_be_read_again(think: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, question = (
+        ("What is the opposite of hot?", "The opposite of hot is cold."),
+        "What is the capital of France?",
+    )
+    left = _left_to_read(think, monkeypatch)
+    for said in ((), ("What is",), ("What is the capital of",)):
+        answer = _ask(think, dataclasses.replace(prompt(*before, *said), prefill=True), "ahead")
+        assert [(delta.text, delta.tokens, delta.finish) for delta in answer.deltas] == [("", 0, "read")]
+    assert all(0 < tokens <= LocalOptions().prefill_tokens for tokens in left)  # step by step
+    steps = len(left)
+    _ask(think, dataclasses.replace(prompt(*before, "What is the capital of"), prefill=True), "ahead")
+    assert len(left) == steps  # nothing new, nothing asked
+    assert "Paris" in _ask(think, dataclasses.replace(prompt(*before, question), tokens_max=12), "ahead").text
+    assert left[-1] < 12
+    think.release("ahead")
+
+
+def test_reading_ahead_ends_with_its_step_when_it_is_aborted(think: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    left = _left_to_read(think, monkeypatch)
+    answer, submitted = Answer(), job(dataclasses.replace(prompt("word " * 500), prefill=True))
+    think.submit(submitted, answer.emit)
+    think.abort(submitted.id)
+    other = dataclasses.replace(prompt("What is the opposite of hot?"), tokens_max=12)
+    assert _ask(think, other).text  # in the same slot, behind the step
+    assert len(left) <= 2 and not answer.deltas and not answer.errors
+    think.release("s")
 
 
 def test_the_engine_keeps_a_slots_prefix_and_says_so(think: Any) -> None:

@@ -67,7 +67,7 @@ class OneSlot:
             RunnerContext(
                 lanes=lanes, executor=self.clock, deliver=self._delivered, observe=lambda *_: None, on_span=lambda _: None,
                 policy=make_policy(SchedulingSettings(policy=policy), PacingSettings()),  # type: ignore[arg-type]
-                weights={}, queue_ms_max=60_000, step_timeout_s=10,
+                weights={}, queue_ms_max=60_000, step_timeout_s=10, idle_step_s_max=0.1,
             ),
         )  # fmt: skip
 

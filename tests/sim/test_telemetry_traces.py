@@ -231,7 +231,7 @@ def test_every_turn_is_told_once_with_its_stages_and_its_interruption(transport:
     assert (cancelled.epoch, completed.epoch) == (1, 1)
     for turn in server.turns:
         roles = Counter(span.role.value for span in turn.stages)
-        assert roles["transcribe"] == roles["think"] == 1
+        assert roles["think"] == 1 and roles["transcribe"] > 1  # partial transcripts are its work too
         assert roles["vocode"] > 1
         assert turn.split["ttfas"] == pytest.approx(0.3, abs=0.2)
         assert turn.started_at <= min(span.queued_at for span in turn.stages)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -45,6 +47,29 @@ def test_a_prompt_is_open_for_the_assistants_next_word() -> None:
 def test_words_never_become_control_tokens(text: str) -> None:
     prompt = chat.render((Message(role="user", text=text),), text)
     assert prompt.count("<|") == (3 if text.strip() else 1)
+
+
+@given(st.text(max_size=40), st.text(max_size=40), st.booleans())
+def test_what_is_read_ahead_is_the_beginning_of_the_prompt_to_come(said: str, more: str, answered: bool) -> None:
+    history = (Message(role="system", text="Be brief."), Message(role="user", text=f"Hello {said.split()} I am"))
+    if answered:
+        history = (*history, Message(role="assistant", text="Yes."))
+        coming = (*history, Message(role="user", text=f"And {more}"))
+    else:
+        coming = (history[0], Message(role="user", text=f"{history[1].text} here. {more.split()}"))
+    assert chat.render(coming).startswith(chat.render_open(history))
+    assert chat.render(history).startswith(chat.render_open(history))
+
+
+@given(st.text(max_size=60), st.text(max_size=60), st.integers(0, 60), st.integers(1, 9))
+def test_a_prompt_is_read_in_growing_steps_from_where_it_is_new(text: str, other: str, same: int, tokens: int) -> None:
+    read = text[:same] + other
+    steps = list(chat.steps(text, read, tokens))
+    new = len(text) - len(os.path.commonprefix([text, read]))
+    assert steps[-1:] == ([text] if new else [])
+    lengths = [len(text) - new, *map(len, steps)]
+    assert all(0 < later - earlier <= 3 * tokens for earlier, later in itertools.pairwise(lengths))
+    assert all(text.startswith(step) for step in steps)
 
 
 def test_the_default_system_message_yields_to_the_sessions_own() -> None:

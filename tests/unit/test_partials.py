@@ -39,6 +39,17 @@ def test_what_two_in_a_row_agree_on_is_told() -> None:
     assert partials.close() == ""
 
 
+def test_what_is_likely_is_the_newest_text_but_for_its_last_word() -> None:
+    partials = opened()
+    assert partials.likely == ""
+    for text, likely in (("I", ""), ("I want two", "I want"), ("I want to book.", "I want to"), ("", "")):
+        partials.take(text)
+        assert partials.likely == likely
+    partials.take("one two")
+    partials.open(samples_from_ms(9000))
+    assert partials.likely == ""
+
+
 @given(st.lists(words, max_size=12))
 def test_what_was_told_only_grows_and_is_the_start_of_what_was_agreed_on(texts: list[str]) -> None:
     partials, told = opened(), ""

@@ -411,3 +411,27 @@ def test_clauses_end_where_a_speaker_would_pause() -> None:
     assert split("Pi is about 3.14159 and Mr. Smith knows it.")[0].endswith("Mr. Smith")
     assert split("one two three four five six seven eight nine ten")[0] == "one two three four five six seven"
     assert split("...") == ["..."]
+
+
+# Idle time. -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pausable", [True, False])
+def test_work_for_idle_time_runs_in_an_engine_alone_and_ends_when_other_work_comes(pausable: bool) -> None:
+    waiting, running = work(1, idle_only=True), work(2, idle_only=True, state=WorkState.RUNNING)
+    plan = engine([waiting], slots=1, pausable=pausable)
+    assert (ids(plan.start), ids(plan.order), plan.abort) == ([1], [1], ())
+    plan = engine([running], slots=1, pausable=pausable)
+    assert (plan.start, ids(plan.order), plan.abort, plan.pause) == ((), [2], (), ())
+    for other in (work(3), work(3, speculative=True), work(3, state=WorkState.RUNNING)):
+        plan = engine([running, other], slots=1, pausable=pausable)
+        assert (ids(plan.order), ids(plan.abort)) == ([3], [2])
+    assert ids(engine([waiting, work(3)], slots=2, pausable=pausable).start) == [3]
+
+
+def test_work_that_is_held_leaves_its_time_to_work_for_idle_time_and_is_woken_all_the_same() -> None:
+    held = work(1, dry_at=ms(900), hold_until=ms(400), state=WorkState.PAUSED)
+    plan = engine([held, work(2, idle_only=True)], slots=1)
+    assert ids(plan.start) == [2] and plan.wake_at == ms(400)
+    plan = engine([held, work(2, idle_only=True, state=WorkState.RUNNING)], slots=1, now_ms=500)
+    assert (ids(plan.resume), ids(plan.abort)) == ([1], [2])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 
 from duplex.payloads import Message
 
 START, END = "<|im_start|>", "<|im_end|>"
 _MARK, _BROKEN = "<|", "< |"
+_CHARS_PER_TOKEN = 3.0
 
 
 def plain(text: str) -> str:
@@ -35,6 +37,26 @@ def render(messages: Sequence[Message], reply_so_far: str = "") -> str:
     opened = f"{START}assistant\n"
     so_far = reply_so_far.rstrip().replace(_MARK, _BROKEN)
     return "".join(turns) + opened + so_far
+
+
+def render_open(messages: Sequence[Message]) -> str:
+    """Return what a prompt begins with in which the last message, if it is the user's, may still go on."""
+    whole = render(messages).removesuffix(f"{START}assistant\n")
+    return whole.removesuffix(f"{END}\n") if messages and messages[-1].role == "user" else whole
+
+
+def steps(text: str, read: str, tokens: int) -> Iterator[str]:
+    """Return a text step by step, each a beginning of it that is longer by so many tokens, by the estimate.
+
+    A step may end inside a word, whose tokens the next one then reads again.
+
+    Args:
+        read: what was read before; where it begins as the text does, that is no step.
+        tokens: ≥ 1.
+    """
+    start, size = len(os.path.commonprefix([text, read])), int(tokens * _CHARS_PER_TOKEN)
+    for end in range(start + size, len(text) + size, size):
+        yield text[:end]
 
 
 def last_turn(messages: Sequence[Message], bytes_max: int) -> tuple[Message, ...]:

@@ -61,10 +61,15 @@ def log_mel(samples: Float32Array) -> Float32Array:
     Returns:
         Shape (80, n / 160).
     """
+    count, end = len(samples) // HOP, int(np.flatnonzero(samples).max(initial=-1)) + 1
+    sounding = min(
+        count, -(-(end + _WINDOW // 2) // HOP)
+    )  # behind them is nothing but padding, whose features are known
     padded = np.pad(samples.astype(np.float64), _WINDOW // 2, mode="reflect")
-    frames = sliding_window_view(padded, _WINDOW)[: len(samples) : HOP]
+    frames = sliding_window_view(padded, _WINDOW)[: sounding * HOP : HOP]
     power = np.abs(np.fft.rfft(frames * _HANN, axis=-1)) ** 2
-    logs = np.log10(np.maximum(_MEL @ power.T, _FLOOR))
+    logs = np.full((BANDS, count), np.log10(_FLOOR))
+    logs[:, :sounding] = np.log10(np.maximum(_MEL @ power.T, _FLOOR))
     floored = np.maximum(logs, logs.max() - _RANGE)
     result: Float32Array = ((floored + 4.0) / 4.0).astype(np.float32)
     return result

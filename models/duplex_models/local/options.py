@@ -49,6 +49,8 @@ class LocalOptions(BaseModel):
     history_tokens: int = Field(768, ge=64, le=8192)
     """Tokens of conversation the thinker is given (estimated, three bytes each); past it the oldest turns are left out. Reading one costs 7 ms when it
     is not in the cache, so a long memory means a long wait after every cut of it."""
+    prefill_tokens: int = Field(48, ge=8, le=2048)
+    """Tokens of a prompt that are read ahead in one step, which nothing can stop: others' words come later by that."""
     reply_tokens_max: int = Field(120, ge=8, le=1024)
     """Longest reply, when the session does not say."""
     reader: bool = True

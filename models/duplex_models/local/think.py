@@ -1,8 +1,9 @@
 """The thinker on llama.cpp, as an engine stage: SmolLM2-135M-Instruct, or Qwen2.5-Coder-1.5B-Instruct.
 
 The first is a stand-in that keeps the chain honest: short facts are mostly right, longer answers ramble, and it forgets. Each
-conversation is pinned to a slot whose cache holds its prefix, so a turn reads only what is new. A slot cannot be paused;
-`pause` stops it before the next token, and `resume` asks again for prompt and tokens so far, which the cache still holds.
+conversation is pinned to a slot whose cache holds its prefix, so a turn reads only what is new, and a prefill reads
+part of that before. A slot cannot be paused; `pause` stops it before the next token, and `resume` asks again for prompt and
+tokens so far, which the cache still holds.
 
     submit → queued → running ⇄ paused (holds no thread and no slot)
                          └→ last delta with `finish`, or StageError; an abort ends it silently from any state
@@ -46,6 +47,8 @@ class _Run:
     messages: tuple[Message, ...]
     said_before: str
     tokens_left: int
+    prefill: bool
+    """Only to be read."""
     skip_space: bool
     """The next text continues behind white space that the prompt could not end with."""
     texts: list[str] = field(default_factory=list)
@@ -57,6 +60,11 @@ class _Run:
     running: bool = False
     gone: bool = False
     """Aborted or ended: nothing more may be emitted."""
+
+    @property
+    def text(self) -> str:
+        """What the engine has of it once all tokens so far are in its cache."""
+        return chat.render(self.messages, self.said_before) + "".join(self.texts)
 
     def prompt(self) -> list[str | int]:
         """What the engine is to continue: by token ids where they are known, so that no word is split differently."""
@@ -79,6 +87,7 @@ class Think:
             bytes_per_session=options.context_tokens * _KV_BYTES_PER_TOKEN[options.thinker],
             cut_ms=int(1000 * _TOKEN_S[options.thinker]) + 5,
             pausable=True,
+            prefills=True,
             step_s=_TOKEN_S[options.thinker],
             steps_to_next=6,
             context=ContextBound(
@@ -94,6 +103,8 @@ class Think:
         self._threads: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
         self._slots = SlotTable(options.sessions)
+        self._cached = [""] * options.sessions
+        """What each slot has read, as text; its thread alone changes it."""
         self._runs: dict[JobId, _Run] = {}  # in the order in which they get slots
 
     def load(self, progress: Progress) -> None:
@@ -120,6 +131,7 @@ class Think:
         assert self._model is not None, "called by load"
         prefix = chat.render(chat.with_system((), self._options.system_prompt))
         self._model.complete([prefix], slot=slot, tokens_max=1, sampling=self._sampling, on_token=lambda token: True)
+        self._cached[slot] = prefix
 
     def submit(self, job: Job, emit: Emit) -> None:
         """Start a job and return at once; it waits while its conversation's slot, or every slot, is busy."""
@@ -134,6 +146,7 @@ class Think:
             messages=chat.with_system(prompt.messages, options.system_prompt),
             said_before=prompt.reply_so_far,
             tokens_left=tokens_max,
+            prefill=prompt.prefill,
             skip_space=prompt.reply_so_far[-1:].isspace(),
         )
         with self._lock:
@@ -199,7 +212,7 @@ class Think:
         """Run a job until it ends, is paused or aborted; the root of its thread."""
         outcome: LlamaEnd | StageError
         try:
-            outcome = self._complete(run, slot)
+            outcome = self._read_ahead(run, slot) if run.prefill else self._complete(run, slot)
         except EngineError as error:
             outcome = StageError(reason=f"thinker: {error}")
         except Exception as error:  # noqa: BLE001  the thread's root: the reply fails with the reason, others go on
@@ -222,7 +235,7 @@ class Think:
         for attempt in (run.messages, chat.last_turn(run.messages, self._options.context_tokens // 2)):
             run.messages = attempt
             try:
-                return self._model.complete(
+                end = self._model.complete(
                     run.prompt(),
                     slot=slot,
                     tokens_max=run.tokens_left,
@@ -230,9 +243,22 @@ class Think:
                     on_token=lambda token: self._take(run, token),
                     stop=_STOP,
                 )
+                self._cached[slot] = run.text
+                return end
             except ContextOverflowError as error:
                 overflow = error
         raise EngineError(f"the instructions are longer than the model's context: {overflow}") from overflow
+
+    def _read_ahead(self, run: _Run, slot: int) -> LlamaEnd:
+        """Read a prompt into the slot step by step, until it is read or something else is to be done."""
+        assert self._model is not None, "loaded before the first job"
+        for text in chat.steps(chat.render_open(run.messages), self._cached[slot], self._options.prefill_tokens):
+            with self._lock:
+                if run.gone or run.held:
+                    return LlamaEnd(finish="abort")
+            self._model.complete([text], slot=slot, tokens_max=1, sampling=self._sampling, on_token=lambda token: False)
+            self._cached[slot] = text
+        return LlamaEnd(finish="read")
 
     def _take(self, run: _Run, token: LlamaToken) -> bool:
         """Emit one token, unless the job was paused or aborted before it; returns whether to stop."""

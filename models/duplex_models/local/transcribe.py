@@ -57,7 +57,7 @@ class Transcribe:
         gives=Transcript,
         unit="utterance",
         cut_ms=200,
-        step_s=0.15,
+        step_s=0.09,
     )
 
     def __init__(self, options: LocalOptions) -> None:

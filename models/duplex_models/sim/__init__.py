@@ -39,6 +39,8 @@ class SimOptions(BaseModel):
     """What it says, one after the other, over again."""
     transcripts: tuple[str, ...] = ()
     """What it claims to have heard; empty: the length of what it heard."""
+    partials: tuple[str, ...] = ()
+    """What it claims to have heard while the user speaks, one after the other, over again; empty: nothing yet."""
     reads: tuple[str, ...] = ()
     """What it claims to read from the camera, one after the other, over again; empty: it has no reader."""
     read_s: float = Field(0.0, ge=0)
@@ -100,7 +102,7 @@ def make(options: SimOptions, after: After = loop_after, sleeps: bool = True) ->
     stages: tuple[Stage, ...] = (
         vad,
         SimEndOfTurn(options.end_probability, options.end_of_turn_s, sleeps),
-        SimTranscribe(options.transcripts, options.transcribe_s, sleeps),
+        SimTranscribe(options.transcripts, options.partials, options.transcribe_s, sleeps),
         SimThink(
             options.script,
             options.first_token_s,

@@ -128,22 +128,27 @@ class SimEndOfTurn(SimBatch):
 
 
 class SimTranscribe(SimBatch):
-    """Claims to have heard its script, or says how long it listened."""
+    """Claims to have heard its script, or says how long it listened; of a turn that goes on, its script of partials or nothing."""
 
     spec = NodeSpec(
         name="transcribe", role=Role.TRANSCRIBE, takes=Utterance, gives=Transcript, unit="utterance", batch_max=16
     )
 
-    def __init__(self, transcripts: Sequence[str], cost_s: float, sleeps: bool) -> None:
+    def __init__(self, transcripts: Sequence[str], partials: Sequence[str], cost_s: float, sleeps: bool) -> None:
         super().__init__(cost_s, sleeps)
         self._transcripts = deque(transcripts)
+        self._partials = deque(partials)
 
     def compute(self, job: Job) -> Payload:
         utterance = job.payload
         assert isinstance(utterance, Utterance)
-        if self._transcripts:
-            text = self._transcripts[0]
-            self._transcripts.rotate(-1)
+        partial = job.pace.idle_only
+        script = self._partials if partial else self._transcripts
+        if script:
+            text = script[0]
+            script.rotate(-1)
+        elif partial:
+            text = ""
         else:
             text = f"{seconds_from_samples(len(utterance.span)):.1f} seconds of speech"
         return Transcript(span=utterance.span, text=text)
@@ -173,6 +178,7 @@ class SimThink:
             unit="word",
             batch_max=parallel,
             pausable=pausable,
+            prefills=True,
             step_s=token_s,
             steps_to_next=4,
             context=None
@@ -181,6 +187,8 @@ class SimThink:
         )
         self.prompts: deque[Prompt] = deque(maxlen=_SHOWN_MAX)
         """What it was asked, newest last."""
+        self.read: deque[Prompt] = deque(maxlen=_SHOWN_MAX)
+        """What it has read ahead, newest last."""
         self.shown: deque[np.ndarray[Any, Any]] = deque(maxlen=_SHOWN_MAX)
         """Camera frames it was shown, newest last."""
         self._script = deque(script)
@@ -201,9 +209,13 @@ class SimThink:
         return len(self._running)
 
     def submit(self, job: Job, emit: Emit) -> None:
-        """Begin to say the next text of the script."""
+        """Begin to say the next text of the script, or take the time of a first token to read ahead."""
         prompt = job.payload
         assert isinstance(prompt, Prompt)
+        if prompt.prefill:
+            thought = self._running[job.id] = _Thought(job, emit, deque())
+            thought.cancel = self._after(self._first_token_s, lambda: self._have_read(thought, prompt))
+            return
         self.prompts.append(prompt)
         self.shown.extend(prompt.frames)
         words = deque(re.findall(r"\S+\s*", self._line(job, prompt)))
@@ -252,6 +264,11 @@ class SimThink:
         if job.pace.speculative:
             self._drafted[job.address.session] = answers, text
         return text
+
+    def _have_read(self, thought: _Thought, prompt: Prompt) -> None:
+        self._running.pop(thought.job.id, None)
+        self.read.append(prompt)
+        thought.emit(TextDelta(text="", tokens=0, finish="read"))
 
     def _next(self, thought: _Thought) -> None:
         thought.cancel = None
