@@ -8,6 +8,8 @@ import type { ConnectOptions, Transport } from "../sdk/transport.ts";
 class FakeTransport implements Transport {
   readonly sent: ClientEvent[] = [];
   readonly microphones: (MediaStreamTrack | null)[] = [];
+  readonly cameras: (MediaStreamTrack | null)[] = [];
+  report: readonly RTCStats[] = [];
   options: ConnectOptions | null = null;
   closed = 0;
 
@@ -24,6 +26,13 @@ class FakeTransport implements Transport {
   setMicrophone(track: MediaStreamTrack | null): Promise<void> {
     this.microphones.push(track);
     return Promise.resolve();
+  }
+  setCamera(track: MediaStreamTrack | null): Promise<void> {
+    this.cameras.push(track);
+    return Promise.resolve();
+  }
+  stats(): Promise<readonly RTCStats[]> {
+    return Promise.resolve(this.report);
   }
   rttMs(): Promise<number | null> {
     return Promise.resolve(null);
