@@ -3,13 +3,15 @@
 Headless Chromium opens the page of a server with the test double, whose voice sounds from its first sample on, and asks for
 replies in writing. While a reply plays the SDK reports its playback front twice a second; the AudioWorklet of the page knows
 when the reply became audible. The error is the reported front less the time since then; positive: the report is ahead of the
-ear. The worklet stands behind a buffer of the browser's own, so a part of the error is the way to it.
+ear. The worklet cannot tell a reply from what the browser makes up for late packets, so figures are given for all reports and
+for those of replies without such sound up to then (less than 10 ms); `concealed_share` says how many there were not.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import shutil
 from typing import Any
 
@@ -22,6 +24,7 @@ _FLAGS = ["--no-sandbox", "--allow-loopback-in-peer-connection", "--disable-back
 _SCRIPT = '["This is a reply of the test double, and it goes on for about as long as a person likes to listen to it."]'
 _REPLY_S_MAX = 60
 _POLL_S = 0.1
+_CONCEALED_MS_MAX = 10
 
 
 async def ask(page: Page, number: int) -> None:
@@ -53,13 +56,14 @@ async def run(replies: int) -> dict[str, Any]:
             await ask(page, number)
         fronts: list[dict[str, float]] = await page.evaluate("duplexDebug.fronts()")
         await browser.close()
-    errors = [front["errorMs"] for front in fronts]
-    middle = quantiles(errors).get("p50", 0.0)
+    fair = [front["errorMs"] for front in fronts if front["concealedMs"] < _CONCEALED_MS_MAX]
     return {
         "replies": replies,
-        "error_ms": quantiles([abs(error) for error in errors]),
-        "signed_median_ms": middle,
-        "spread_about_the_median_ms": quantiles([abs(error - middle) for error in errors]),
+        "error_ms": quantiles([abs(error) for error in fair]),
+        "signed_error_ms": quantiles(fair),
+        "error_ms_all_reports": quantiles([abs(front["errorMs"]) for front in fronts]),
+        "concealed_share": round(1 - len(fair) / max(1, len(fronts)), 3),
+        "load_average_at_the_end": round(os.getloadavg()[0], 1),
     }
 
 

@@ -1,19 +1,25 @@
 /**
  * How far the playback front that is reported is from what this page's audio thread heard. Pure.
  *
- * The audio thread knows when a reply became audible; while its sound has not ended, that long has been heard of it. A voice
- * that begins with silence seems late by that silence; a pause that is long enough to count as an end ends the comparison.
+ * The audio thread knows when a reply became audible; while its sound has not ended and no packet was late, that long has
+ * been heard of it. Where sound was made up for missing packets the audio thread cannot tell it from the reply: such
+ * comparisons are kept, and marked by how much that was. A voice that begins with silence seems late by that silence; a pause
+ * that is long enough to count as an end ends the comparison.
  */
 import { bufferMs, type PlayedFront, type Playout } from "../sdk/index.ts";
 
 /** Comparisons kept. */
 const KEPT = 500;
+/** With less made-up sound than this a comparison counts. */
+const CONCEALED_MS_MAX = 10;
 const ONSET_EARLY_MS = 400;
 
 export interface FrontError {
   readonly at: number;
   readonly playedMs: number;
   readonly heardMs: number;
+  /** Of `heardMs`, what was made up for missing packets. */
+  readonly concealedMs: number;
   /** Positive: the report is ahead of the ear. */
   readonly errorMs: number;
 }
@@ -27,6 +33,11 @@ export class FrontErrors {
 
   get all(): readonly FrontError[] {
     return this.#errors;
+  }
+
+  /** Those in which the audio thread is a fair judge. */
+  get fair(): readonly FrontError[] {
+    return this.#errors.filter(({ concealedMs }) => concealedMs < CONCEALED_MS_MAX);
   }
 
   /** Mean time in the jitter buffer between the last two reports; null before. */
@@ -53,7 +64,8 @@ export class FrontErrors {
     this.#last = front.playout;
     if (front.responseId !== this.#responseId || this.#soundFrom === null) return;
     const heardMs = front.at - this.#soundFrom;
-    this.#errors.push({ at: front.at, playedMs: front.playedMs, heardMs, errorMs: front.playedMs - heardMs });
+    const { at, playedMs, concealedMs } = front;
+    this.#errors.push({ at, playedMs, heardMs, concealedMs, errorMs: playedMs - heardMs });
     if (this.#errors.length > KEPT) this.#errors.shift();
   }
 }

@@ -71,13 +71,13 @@ export function connectionLines(report: readonly RTCStats[]): readonly StatLine[
 
 function frontLines(errors: FrontErrors): readonly StatLine[] {
   const newest = errors.all.at(-1);
-  const p50 = magnitudeAt(0.5, errors.all);
-  const p95 = magnitudeAt(0.95, errors.all);
+  const p50 = magnitudeAt(0.5, errors.fair);
+  const p95 = magnitudeAt(0.95, errors.fair);
   return [
     ["Jitter buffer", errors.bufferMs === null ? "–" : `${errors.bufferMs.toFixed(0)} ms`],
     ["Front reported", newest === undefined ? "–" : `${newest.playedMs.toFixed(0)} ms`],
     ["Front by ear", newest === undefined ? "–" : `${newest.heardMs.toFixed(0)} ms`],
-    ["Error p50 / p95", p50 === null || p95 === null ? "–" : `${p50.toFixed(0)} / ${p95.toFixed(0)} ms (n ${errors.all.length})`],
+    ["Error p50 / p95", p50 === null || p95 === null ? "–" : `${p50.toFixed(0)} / ${p95.toFixed(0)} ms (${errors.fair.length} of ${errors.all.length})`],
   ];
 }
 

@@ -13,6 +13,10 @@
 
 /** RTP clock of Opus; the counts are in its samples. */
 const SAMPLES_PER_MS = 48;
+/** Emitting less than this share of the time is a pause: only now and then a packet says that there is silence. */
+const RESTING_SHARE = 0.25;
+/** More than this emitted when the event of a beginning arrives was emitted of that reply: the event was late. */
+const LATE_MS = 40;
 
 /** The jitter buffer of the model's voice at one moment. Counts are cumulative. */
 export interface Playout {
@@ -45,6 +49,21 @@ export function playoutOf(report: readonly RTCStats[], skewMs: number): Playout 
     concealed: voice.concealedSamples ?? 0,
     silentConcealed: voice.silentConcealedSamples ?? 0,
   };
+}
+
+/** Whether nothing sounded between two counts. */
+export function rested(before: Playout, after: Playout): boolean {
+  return after.emitted - before.emitted < (after.at - before.at) * SAMPLES_PER_MS * RESTING_SHARE;
+}
+
+/**
+ * The count from which a reply began.
+ *
+ * @param rest the last count in the pause before it; null: there was none.
+ * @param event the count when its `output_audio_buffer.started` arrived. Events and sound take different ways.
+ */
+export function beginning(rest: Playout | null, event: Playout): Playout {
+  return rest !== null && event.emitted - rest.emitted > LATE_MS * SAMPLES_PER_MS ? rest : event;
 }
 
 /** Milliseconds of the reply played at `now`, when it began at `begun` and `latest` was counted last. */

@@ -144,9 +144,12 @@ export interface Ttfas {
   readonly from: "speech" | "turn" | "sending";
 }
 
-/** The turn's time to first audible sample as this page measured it; null while nothing is audible. */
+/**
+ * The turn's time to first audible sample as this page measured it; null while nothing is audible, and where the sound came
+ * before the event of the turn's end: that event was late, and there is no figure.
+ */
 export function ttfasHeard(timing: Timing): Ttfas | null {
-  if (timing.turnAt === null || timing.audibleAt === null) return null;
+  if (timing.turnAt === null || timing.audibleAt === null || timing.audibleAt < timing.turnAt) return null;
   const sinceTurn = timing.audibleAt - timing.turnAt;
   if (timing.by === "text") return { ms: sinceTurn, from: "sending" };
   const decided = sinceTurn + timing.rttMs / 2;

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { FrontErrors, magnitudeAt } from "../page/front_error.ts";
-import { bufferMs, concealedMs, playedMs, type Playout, playoutOf } from "../sdk/playback.ts";
+import { beginning, bufferMs, concealedMs, playedMs, type Playout, playoutOf, rested } from "../sdk/playback.ts";
 import { PLAYBACK_EVERY_MS, PlaybackReporter, type PlayedFront } from "../sdk/playback_reporter.ts";
 
 const NOTHING: Playout = { at: 0, emitted: 0, bufferedS: 0, received: 0, concealed: 0, silentConcealed: 0 };
@@ -23,6 +23,26 @@ describe("playedMs", () => {
   });
   it("does not run back where the clocks disagree", () => {
     expect(playedMs(begun, playout({ at: 1505, emitted: 48_000 + 48_000 }), 1500)).toBe(1000);
+  });
+});
+
+describe("beginning", () => {
+  const rest = playout({ at: 1000, emitted: 9600 });
+  it("is the count at the event, where what came since the pause may be its silence", () => {
+    const event = playout({ at: 1400, emitted: 9600 + 960 });
+    expect(beginning(rest, event)).toBe(event);
+    expect(beginning(null, event)).toBe(event);
+  });
+  it("is the pause before it, where the event came after the sound", () => {
+    expect(beginning(rest, playout({ at: 3400, emitted: 9600 + 48 * 2000 }))).toBe(rest);
+  });
+});
+
+describe("rested", () => {
+  it("tells a pause, with a packet now and then, from sound", () => {
+    const before = playout({ at: 0, emitted: 0 });
+    expect(rested(before, playout({ at: 500, emitted: 960 * 2 }))).toBe(true);
+    expect(rested(before, playout({ at: 500, emitted: 48 * 300 }))).toBe(false);
   });
 });
 
@@ -58,6 +78,7 @@ describe("PlaybackReporter", () => {
     report = [];
     fronts = [];
     reporter = new PlaybackReporter({ stats: () => Promise.resolve(report), played: (front) => fronts.push(front) });
+    reporter.take({ type: "session.created" });
   });
   afterEach(() => vi.useRealTimers());
 
@@ -72,6 +93,21 @@ describe("PlaybackReporter", () => {
     reporter.take({ type: "output_audio_buffer.stopped", responseId: "r" });
     await vi.advanceTimersByTimeAsync(10 * PLAYBACK_EVERY_MS);
     expect(fronts).toHaveLength(1);
+  });
+
+  it("counts from the pause before a reply whose event came late", async () => {
+    const count = (emitted: number): void => {
+      report = [inbound({ timestamp: Date.now() + PLAYBACK_EVERY_MS, jitterBufferEmittedCount: emitted })];
+    };
+    for (const emitted of [960, 960, 960 + 48 * 500, 960 + 48 * 1000]) {
+      count(emitted);
+      await vi.advanceTimersByTimeAsync(PLAYBACK_EVERY_MS);
+    }
+    reporter.take({ type: "output_audio_buffer.started", responseId: "r" });
+    await vi.advanceTimersByTimeAsync(0);
+    count(960 + 48 * 1500);
+    await vi.advanceTimersByTimeAsync(PLAYBACK_EVERY_MS);
+    expect(fronts.map(({ playedMs }) => Math.round(playedMs))).toEqual([1500]);
   });
 
   it("counts each reply from its own beginning, and lets the end of another pass", async () => {
@@ -89,7 +125,13 @@ describe("PlaybackReporter", () => {
 });
 
 describe("FrontErrors", () => {
-  const front = (at: number, playedMs: number): PlayedFront => ({ responseId: "r", at, playedMs, playout: NOTHING });
+  const front = (at: number, playedMs: number, concealedMs = 0): PlayedFront => ({
+    responseId: "r",
+    at,
+    playedMs,
+    concealedMs,
+    playout: NOTHING,
+  });
 
   it("compares what is reported with the time since the sound began, whichever is seen first", () => {
     const late = new FrontErrors();
@@ -114,8 +156,18 @@ describe("FrontErrors", () => {
     expect(errors.all).toEqual([]);
   });
 
+  it("is no fair judge where sound was made up", () => {
+    const errors = new FrontErrors();
+    errors.started("r", 0);
+    errors.sound(true, 60);
+    errors.front(front(560, 500));
+    errors.front(front(1060, 700, 300));
+    expect(errors.all.map(({ concealedMs }) => concealedMs)).toEqual([0, 300]);
+    expect(errors.fair.map(({ errorMs }) => errorMs)).toEqual([0]);
+  });
+
   it("ranks by magnitude", () => {
-    const of = (errorMs: number) => ({ at: 0, playedMs: 0, heardMs: 0, errorMs });
+    const of = (errorMs: number) => ({ at: 0, playedMs: 0, heardMs: 0, concealedMs: 0, errorMs });
     expect(magnitudeAt(0.95, [of(-30), of(10), of(5)])).toBe(30);
     expect(magnitudeAt(0.5, [])).toBeNull();
   });
