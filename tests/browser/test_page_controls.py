@@ -17,6 +17,7 @@ READ = (
     "fetch('/metrics').then((r) => r.text()).then("
     '(t) => /^duplex_camera_readings_total\\{[^}]*outcome="read"[^}]*\\} [1-9]/m.test(t))'
 )
+CUTS = "duplexDebug.phases().filter(({phase}) => phase === 'interrupted').length"
 FRONT_ERROR_MS_MAX = 500.0
 """A busy machine's; benchmarks/playback_front.py measures."""
 
@@ -35,6 +36,7 @@ def test_keys_camera_mute_and_devices(serve: Serve, visit: Open, tmp_path: Path)
     page.evaluate("document.activeElement.blur()")
     keys.press("Space")
     seen.until("duplexDebug.levels('user').some(({rms}) => rms > 0.01)")
+    expect(of(seen, "mute")).to_be_enabled(timeout=30_000)
 
     keys.press("m")
     expect(of(seen, "mute")).to_have_attribute("aria-label", "Unmute the microphone")
@@ -58,6 +60,7 @@ def test_keys_camera_mute_and_devices(serve: Serve, visit: Open, tmp_path: Path)
     keys.press("/")
     keys.type("Tell me a story, mate?")
     keys.press("Enter")
+    seen.phase("speaking")
     seen.until("duplexDebug.fronts().length >= 2")
     fronts = page.evaluate("duplexDebug.fronts()")
     assert all(abs(front["errorMs"] + front["concealedMs"]) < FRONT_ERROR_MS_MAX for front in fronts)
@@ -65,20 +68,21 @@ def test_keys_camera_mute_and_devices(serve: Serve, visit: Open, tmp_path: Path)
     assert page.evaluate("duplexDebug.state().microphone") == "muted", "a letter typed is no shortcut"
 
     page.evaluate("document.activeElement.blur()")
+    cuts = page.evaluate(CUTS)
     keys.press("?")
     expect(of(seen, "devices")).to_be_visible()
     microphones = of(seen, "device-microphone").locator("option")
     expect(microphones).not_to_have_count(1)
     of(seen, "device-microphone").select_option(index=1)
     seen.until("duplexDebug.state().microphone === 'muted'")
-    assert "interrupted" not in {change["phase"] for change in page.evaluate("duplexDebug.phases()")}
     keys.press("Escape")
     expect(of(seen, "devices")).to_be_hidden()
+    assert page.evaluate(CUTS) == cuts, "the first Escape closes what is open"
     of(seen, "stats-open").click()
     expect(of(seen, "stats")).to_contain_text("Error p50 / p95")
     keys.press("Escape")
     seen.phase("interrupted")
-    assert page.evaluate("duplexDebug.timeline().cuts.length") == 1
+    assert page.evaluate("duplexDebug.timeline().cuts.length") > 0
     assert (seen.complaints, seen.foreign) == ([], [])
 
 
