@@ -16,7 +16,7 @@ const SAMPLES_PER_MS = 48;
 /** Emitting less than this share of the time is a pause: only now and then a packet says that there is silence. */
 const RESTING_SHARE = 0.25;
 /** More than this emitted when the event of a beginning arrives was emitted of that reply: the event was late. */
-const LATE_MS = 40;
+const LATE_MS = 100;
 
 /** The jitter buffer of the model's voice at one moment. Counts are cumulative. */
 export interface Playout {
