@@ -5,6 +5,7 @@ from __future__ import annotations
 from aiohttp import web
 
 import duplex
+from duplex.payloads import Role
 from duplex.server.access import Access
 from duplex.server.host_contract import SessionHost
 from duplex.telemetry import Observer
@@ -55,5 +56,6 @@ class Health:
             "notice": pack.notice,
             "voices": list(pack.voices),
             "sessions_max": self._host.sessions_max,
+            "reads_camera": any(stage.spec.role is Role.READ for stage in pack.stages),
         }
         return web.json_response({"model": model, "version": duplex.__version__})

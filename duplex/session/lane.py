@@ -226,12 +226,14 @@ class Lane:
     def heard_at_cut(self, reply: Reply, now: MonoNs) -> Samples:
         """Return what the listener hears of a reply whose output has just been cut.
 
-        On WebRTC packets in the client's jitter buffer cannot be called back: all that was sent, less what was lost, unless
-        the SDK reports otherwise. On WebSocket the client drops what it has not played.
+        On WebRTC packets on their way and in the client's jitter buffer cannot be called back: all that was sent, less what was
+        lost, unless the SDK reports that its playback is further behind than that. On WebSocket the client drops what it has
+        not played.
         """
         if reply.reported is not None:
             played, at = reply.reported
-            return Samples(min(self.sent(reply), played + samples_from_ns(now - at)))
+            still_heard = 0 if self.webrtc is None else self.webrtc.estimate().delay
+            return Samples(min(self.sent(reply), played + samples_from_ns(now - at) + still_heard))
         if self.webrtc is None:
             return self.played(reply)
         lost = (self.lost - reply.lost_before) * _LOST_PACKET if reply.playout is Playout.PLAYING else 0

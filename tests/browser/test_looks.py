@@ -20,7 +20,7 @@ SCRIPT = [
 ]
 OVERFLOW = "document.documentElement.scrollWidth > innerWidth || document.documentElement.scrollHeight > innerHeight"
 PLACES = (
-    "JSON.stringify(['talk', 'mute', 'stop', 'text', 'state'].map((id) => {"
+    "JSON.stringify(['talk', 'mute', 'camera', 'stop', 'strip', 'text', 'state'].map((id) => {"
     " const {left, top, width, height} = document.querySelector(`[data-testid=${id}]`).getBoundingClientRect();"
     " return id === 'state' ? [top, height] : [left, top, width, height]; }))"
 )
@@ -31,6 +31,7 @@ def test_pictures(serve: Serve, visit: Open, tmp_path: Path, size: str) -> None:
     server = serve(
         script=SCRIPT,
         transcripts=["What is the capital of Italy?"],
+        reads=["Via Roma 12"],
         first_token_s=0.15,
         server={"drain_timeout_s": 0.0},
     )
@@ -62,6 +63,7 @@ def test_pictures(serve: Serve, visit: Open, tmp_path: Path, size: str) -> None:
     page.wait_for_timeout(600)
     picture("listening")
     seen.phase("speaking")
+    page.get_by_test_id("camera").click()
     page.wait_for_timeout(3_000)
     assert page.evaluate(PLACES) == places, "nothing moves when the conversation goes on"
     picture("speaking")
@@ -76,6 +78,10 @@ def test_pictures(serve: Serve, visit: Open, tmp_path: Path, size: str) -> None:
     page.get_by_test_id("ttfas").first.click()
     page.wait_for_timeout(300)
     picture("split")
+    page.keyboard.press("Escape")
+    page.get_by_test_id("devices-open").click()
+    page.wait_for_timeout(300)
+    picture("devices")
     page.keyboard.press("Escape")
     server.process.terminate()
     page.get_by_test_id("notice").wait_for(timeout=40_000)

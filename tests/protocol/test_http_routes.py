@@ -192,6 +192,7 @@ async def test_info_names_the_model_and_says_that_it_is_none() -> None:
         shown = await (await client.get("/v1/duplex/info")).json()
     assert shown["model"] == {
         "name": "fake", "test_double": True, "notice": "Not a model.", "voices": ["low"], "sessions_max": 3,
+        "reads_camera": False,
     }  # fmt: skip
     assert shown["version"]
 

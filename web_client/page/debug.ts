@@ -1,5 +1,8 @@
 /** `window.duplexDebug`, there only with `?debug` in the address: what the page has seen, for tests and the curious. */
-import type { Conversation, MeterReport, Side, Traffic, ViewState } from "../sdk/index.ts";
+import type { Conversation, MeterReport, PlayedFront, ServerEvent, Side, Traffic, ViewState } from "../sdk/index.ts";
+import { type FrontError, FrontErrors } from "./front_error.ts";
+import { StatsPanel } from "./stats.ts";
+import type { Timeline } from "./timeline.ts";
 
 const TRAFFIC_MAX = 500;
 /** About one minute of level reports. */
@@ -12,6 +15,11 @@ export interface DuplexDebug {
   traffic(): readonly Traffic[];
   /** Levels of one side, as this page hears it. */
   levels(side: Side): readonly MeterReport[];
+  /** The reported playback fronts against this page's audio thread. */
+  fronts(): readonly FrontError[];
+  /** What the strip draws. */
+  timeline(): Timeline;
+  stats(): Promise<readonly RTCStats[]>;
   /** Each change of phase with its time in milliseconds of `Date.now()`. */
   phases(): readonly { readonly at: number; readonly phase: string }[];
 }
@@ -25,17 +33,26 @@ declare global {
 export class DebugRecord {
   readonly #traffic: Traffic[] = [];
   readonly #levels: Record<Side, MeterReport[]> = { user: [], assistant: [] };
+  readonly #errors = new FrontErrors();
   readonly #phases: { at: number; phase: string }[] = [];
 
   traffic(traffic: Traffic): void {
     keep(this.#traffic, traffic, TRAFFIC_MAX);
+    const { event } = traffic;
+    if (isStart(event)) this.#errors.started(event.responseId, traffic.at);
   }
 
   level(side: Side, report: MeterReport): void {
     keep(this.#levels[side], report, LEVELS_MAX);
+    if (side === "assistant" && report.sound !== null) this.#errors.sound(report.sound === "on", report.at);
   }
 
-  expose(conversation: Conversation): void {
+  played(front: PlayedFront): void {
+    this.#errors.front(front);
+  }
+
+  expose(conversation: Conversation, timeline: () => Timeline): void {
+    new StatsPanel(conversation, this.#errors);
     conversation.subscribe(({ phase }) => {
       if (this.#phases.at(-1)?.phase !== phase) keep(this.#phases, { at: Date.now(), phase }, PHASES_MAX);
     });
@@ -43,9 +60,16 @@ export class DebugRecord {
       state: () => conversation.state,
       traffic: () => [...this.#traffic],
       levels: (side) => [...this.#levels[side]],
+      fronts: () => [...this.#errors.all],
+      timeline,
+      stats: () => conversation.stats(),
       phases: () => [...this.#phases],
     };
   }
+}
+
+function isStart(event: unknown): event is Extract<ServerEvent, { type: "output_audio_buffer.started" }> {
+  return (event as { readonly type?: unknown }).type === "output_audio_buffer.started";
 }
 
 function keep<T>(list: T[], entry: T, max: number): void {

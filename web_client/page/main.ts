@@ -3,11 +3,13 @@ import { Conversation, isLive, type Problem, SoundMeter, WebRtcTransport } from 
 import { Access } from "./access.ts";
 import { Captions } from "./captions.ts";
 import { DebugRecord } from "./debug.ts";
+import { Devices } from "./devices.ts";
 import { byId, make, setText } from "./dom.ts";
 import { fetchInfo, type ServerInfo } from "./model.ts";
 import { Notice } from "./notice.ts";
 import { Orb } from "./orb.ts";
 import { SplitPopover } from "./split.ts";
+import { Strip } from "./strip.ts";
 import { type ProblemAction, stateWords, SUGGESTIONS } from "./words.ts";
 
 /** How often a running reply's heard words, or a countdown, are drawn anew. */
@@ -18,6 +20,8 @@ const debug = new URLSearchParams(location.search).has("debug") ? new DebugRecor
 const room = byId("room", HTMLElement);
 const talk = byId("talk", HTMLButtonElement);
 const mute = byId("mute", HTMLButtonElement);
+const camera = byId("camera", HTMLButtonElement);
+const cameraVideo = byId("camera-video", HTMLVideoElement);
 const stop = byId("stop", HTMLButtonElement);
 const composer = byId("composer", HTMLFormElement);
 const textBox = byId("text", HTMLInputElement);
@@ -27,6 +31,7 @@ const empty = byId("empty", HTMLDivElement);
 
 const meter = new SoundMeter((side, report) => {
   debug?.level(side, report);
+  strip.level(side, report);
   if (side === "assistant" && report.sound !== null) conversation.reportSound(report.sound === "on", report.at);
 });
 
@@ -42,6 +47,12 @@ const conversation = new Conversation({
     playVoice();
   },
   onMicrophone: (track) => meter.listen("user", track === null ? null : new MediaStream([track])),
+  onCamera: (track) => {
+    cameraVideo.srcObject = track === null ? null : new MediaStream([track]);
+    if (track !== null) void cameraVideo.play().catch(() => undefined); // without a picture the conversation goes on
+  },
+  onPlayed: (front) => debug?.played(front),
+  onEvent: (event, at) => strip.event(event, at),
   onTraffic: (traffic) => debug?.traffic(traffic),
 });
 
@@ -49,6 +60,11 @@ const captions = new Captions(byId("captions", HTMLOListElement), byId("scroller
   retryReply: () => conversation.retryReply(),
   showSplit: (reply, anchor, pinned) => split.show(reply, anchor, pinned),
   hideSplit: () => split.hide(),
+});
+const strip = new Strip();
+const devices = new Devices(voice, {
+  microphone: (deviceId) => void conversation.chooseMicrophone(deviceId),
+  camera: (deviceId) => void conversation.chooseCamera(deviceId),
 });
 const split = new SplitPopover(byId("split", HTMLDivElement));
 const access = new Access("/v1/realtime/client_secrets", () => {
@@ -75,6 +91,14 @@ function toggleTalk(): void {
   else conversation.end();
 }
 
+function toggleMute(): void {
+  void conversation.setMuted(conversation.state.microphone === "live");
+}
+
+function toggleCamera(): void {
+  void conversation.setCamera(conversation.state.camera === "off");
+}
+
 async function sendText(text: string): Promise<void> {
   if (text === "" || sending) return;
   sending = true;
@@ -95,7 +119,8 @@ async function solve(action: ProblemAction, problem: Problem): Promise<void> {
     case "retry":
       if (isLive(conversation.state)) {
         conversation.dismissProblem();
-        await conversation.setMuted(false);
+        if (problem.kind === "camera") await conversation.setCamera(true);
+        else await conversation.setMuted(false);
       } else if (!microphoneWanted && textBox.value.trim() !== "") {
         await sendText(textBox.value.trim());
       } else {
@@ -137,7 +162,8 @@ function playVoice(): void {
 }
 
 talk.addEventListener("click", toggleTalk);
-mute.addEventListener("click", () => void conversation.setMuted(conversation.state.microphone === "live"));
+mute.addEventListener("click", toggleMute);
+camera.addEventListener("click", toggleCamera);
 stop.addEventListener("click", () => conversation.interrupt());
 composer.addEventListener("submit", (event) => {
   event.preventDefault();
@@ -146,14 +172,28 @@ composer.addEventListener("submit", (event) => {
 textBox.addEventListener("input", () => render());
 addEventListener("pagehide", () => conversation.end());
 addEventListener("keydown", (event) => {
+  if (event.repeat || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
   // The first Escape closes what is open.
-  if (event.key === "Escape" && !split.isOpen && !access.isOpen) conversation.interrupt();
-  const elsewhere = event.target instanceof Element && event.target.closest("button, input, a, dialog, [popover]") !== null;
-  if ((event.key === " " || event.key === "Enter") && !event.repeat && !elsewhere) {
-    event.preventDefault();
-    toggleTalk();
-  }
+  if (event.key === "Escape" && !split.isOpen && !access.isOpen && !devices.isOpen) conversation.interrupt();
+  const within = (selector: string): boolean => event.target instanceof Element && event.target.closest(selector) !== null;
+  if (within("input, select, dialog")) return;
+  // A button or a link has its own meaning for these two.
+  if ((event.key === " " || event.key === "Enter") && within("button, a, [popover]")) return;
+  const act = KEYS[event.key.toLowerCase()];
+  if (act === undefined) return;
+  event.preventDefault();
+  act();
 });
+
+/** What `SHORTCUTS` lists. */
+const KEYS: Readonly<Record<string, () => void>> = {
+  " ": toggleTalk,
+  enter: toggleTalk,
+  m: () => mute.click(),
+  c: () => camera.click(),
+  "/": () => textBox.focus(),
+  "?": () => devices.open(),
+};
 
 byId("suggestions", HTMLUListElement).append(
   ...SUGGESTIONS.map((suggestion) => {
@@ -175,6 +215,8 @@ function render(): void {
   setText(byId("state-hint", HTMLParagraphElement), words.hint);
   setText(byId("talk-label", HTMLSpanElement), TALK_LABELS[state.phase === "idle" || state.phase === "connecting" ? state.phase : "live"]);
   renderButtons();
+  renderCamera();
+  strip.show(isLive(state));
   empty.hidden = state.captions.length > 0;
   captions.show(state, now);
   notice.show(state.problem, info?.sessionsMax ?? null, now);
@@ -195,7 +237,7 @@ function renderButtons(): void {
   mute.disabled = !live;
   mute.classList.toggle("is-off", state.microphone !== "live");
   mute.setAttribute("aria-label", MUTE_LABELS[state.microphone]);
-  mute.title = MUTE_LABELS[state.microphone];
+  mute.title = `${MUTE_LABELS[state.microphone]} (M)`;
   stop.disabled = !live || (state.playingId === null && state.makingId === null);
   send.disabled = sending || textBox.value.trim() === "";
   textBox.readOnly = sending;
@@ -208,6 +250,22 @@ const MUTE_LABELS = {
   off: "Turn on the microphone",
 } as const;
 
+function renderCamera(): void {
+  const { state } = conversation;
+  const label = info?.readsCamera === false ? "This model does not read the camera" : CAMERA_LABELS[state.camera];
+  camera.disabled = !isLive(state) || state.camera === "opening" || info?.readsCamera === false;
+  camera.classList.toggle("is-slashed", state.camera !== "on");
+  camera.setAttribute("aria-label", label);
+  camera.title = `${label} (C)`;
+  byId("camera-view", HTMLElement).hidden = state.camera !== "on";
+}
+
+const CAMERA_LABELS = {
+  off: "Turn on the camera: text that you show is read",
+  opening: "The camera is being opened",
+  on: "Turn off the camera",
+} as const;
+
 async function showInfo(): Promise<void> {
   const answer = await fetchInfo("/v1/duplex/info", access.token());
   if (answer === "access") {
@@ -215,6 +273,7 @@ async function showInfo(): Promise<void> {
   } else if (answer !== null) {
     info = answer;
     renderInfo(answer);
+    render();
   }
 }
 
@@ -229,7 +288,7 @@ new Orb(byId("orb", HTMLCanvasElement), {
   side: () => (conversation.state.playingId !== null && !conversation.state.userSpeaking ? "assistant" : "user"),
   spectrum: (side, bands) => meter.spectrum(side, bands),
 });
-debug?.expose(conversation);
+debug?.expose(conversation, () => strip.timeline);
 conversation.subscribe(render);
 render();
 await showInfo();

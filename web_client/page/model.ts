@@ -6,6 +6,8 @@ export interface ServerInfo {
   /** What a user should know of this model; empty if nothing. */
   readonly notice: string;
   readonly sessionsMax: number | null;
+  /** Whether it is told what text the camera shows; true where the server does not say. */
+  readonly readsCamera: boolean;
 }
 
 /**
@@ -32,6 +34,7 @@ export function readInfo(answer: unknown): ServerInfo | null {
     testDouble: model["test_double"] === true,
     notice: typeof model["notice"] === "string" ? model["notice"] : "",
     sessionsMax: typeof model["sessions_max"] === "number" ? model["sessions_max"] : null,
+    readsCamera: model["reads_camera"] !== false,
   };
 }
 

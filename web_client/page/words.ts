@@ -55,6 +55,8 @@ export function problemWords(problem: Problem, sessionsMax: number | null, now: 
   switch (problem.kind) {
     case "microphone":
       return { ...MICROPHONE[problem.cause], actions: ["retry", "text"] };
+    case "camera":
+      return { ...CAMERA[problem.cause], actions: ["retry", "dismiss"] };
     case "full":
       return {
         title: "Every place is taken",
@@ -149,6 +151,20 @@ const MICROPHONE = {
   stopped: { title: "The microphone has stopped", text: "Your device ended the recording. Try again to speak on." },
 } as const;
 
+const CAMERA = {
+  denied: {
+    title: "The camera is blocked",
+    text: "Allow it for this page in the browser’s address bar, then try again. The conversation goes on.",
+  },
+  missing: { title: "No camera found", text: "Connect one, then try again. The conversation goes on." },
+  busy: { title: "The camera is busy", text: "Close the application that uses it, then try again." },
+  insecure: {
+    title: "No camera on this address",
+    text: "Browsers allow it only over https or on localhost. Open the page there.",
+  },
+  stopped: { title: "The camera has stopped", text: "Your device ended the recording. Try again to show it." },
+} as const;
+
 function holdsText(sessionsMax: number | null): string {
   if (sessionsMax === null) return "The server is busy.";
   return `The server holds ${sessionsMax} ${sessionsMax === 1 ? "conversation" : "conversations"} at a time.`;
@@ -179,6 +195,16 @@ export const PART_NAMES = {
   vocode: "First audio",
   send: "Sending",
 } as const;
+
+/** What can be pressed, and what it does; none of these works while a text field has the focus, but Esc. */
+export const SHORTCUTS = [
+  ["Space", "Start or end"],
+  ["M", "Mute or unmute"],
+  ["C", "Camera on or off"],
+  ["Esc", "Stop the assistant"],
+  ["/", "Type a message"],
+  ["?", "Devices and shortcuts"],
+] as const;
 
 export const SUGGESTIONS = [
   "What is the capital of Italy?",

@@ -1,5 +1,8 @@
 /** One person's conversations with a server: the shell that keeps the view state and does what it calls for. */
-import { Microphone, MicrophoneError } from "./microphone.ts";
+import { Camera } from "./camera.ts";
+import { CaptureError } from "./capture.ts";
+import { Microphone } from "./microphone.ts";
+import { PlaybackReporter, type PlayedFront } from "./playback_reporter.ts";
 import { ConnectError, type Problem } from "./problem.ts";
 import { type ClientEvent, decode, type ServerEvent } from "./protocol.ts";
 import { reduce } from "./reduce.ts";
@@ -22,6 +25,12 @@ export interface ConversationOptions {
   readonly onRemote: (stream: MediaStream) => void;
   /** The track that the user is heard by; null: none. */
   readonly onMicrophone: (track: MediaStreamTrack | null) => void;
+  /** What is filmed, to be shown to the user too; null: nothing. */
+  readonly onCamera?: (track: MediaStreamTrack | null) => void;
+  /** Sees each measurement of what has been played. */
+  readonly onPlayed?: (front: PlayedFront) => void;
+  /** Sees each event of the server, and when it arrived. */
+  readonly onEvent?: (event: ServerEvent, at: number) => void;
   /** Sees every event of both directions, for debugging. */
   readonly onTraffic?: (traffic: Traffic) => void;
 }
@@ -37,6 +46,8 @@ export class Conversation {
   readonly #options: ConversationOptions;
   readonly #subscribers = new Set<(state: ViewState) => void>();
   readonly #microphone: Microphone;
+  readonly #camera: Camera;
+  readonly #playback: PlaybackReporter;
   #state = INITIAL;
   #transport: Transport | null = null;
   #starting: AbortController | null = null;
@@ -53,6 +64,22 @@ export class Conversation {
       track: (track) => this.#useTrack(track),
       stopped: () => this.#local({ type: "local.problem", problem: { kind: "microphone", cause: "stopped" } }),
     });
+    this.#camera = new Camera({
+      track: (track) => this.#show(track),
+      stopped: () => this.#local({ type: "local.problem", problem: { kind: "camera", cause: "stopped" } }),
+    });
+    this.#playback = new PlaybackReporter({
+      stats: () => this.stats(),
+      played: (front) => {
+        this.#options.onPlayed?.(front);
+        this.#send({ type: "duplex.playback.report", response_id: front.responseId, played_ms: front.playedMs });
+      },
+    });
+  }
+
+  /** What the browser measures of the present connection, for those who look closely. */
+  async stats(): Promise<readonly RTCStats[]> {
+    return (await this.#transport?.stats()) ?? [];
   }
 
   get state(): ViewState {
@@ -131,6 +158,32 @@ export class Conversation {
     }
   }
 
+  /** Speak from another microphone, now or when one is opened; empty: the system's choice. */
+  async chooseMicrophone(deviceId: string): Promise<void> {
+    await this.#microphone.choose(deviceId);
+  }
+
+  /** Film with another camera, now or when one is opened; empty: the system's choice. */
+  async chooseCamera(deviceId: string): Promise<void> {
+    this.#camera.choose(deviceId);
+    if (this.#state.camera === "on") await this.setCamera(true);
+  }
+
+  /** Switch the camera on, for the conversation as it stands, or off. */
+  async setCamera(on: boolean): Promise<void> {
+    if (!on) return this.#camera.close();
+    if (!isLive(this.#state)) return;
+    this.#local({ type: "local.camera", camera: "opening" });
+    try {
+      await this.#camera.open();
+      if (!isLive(this.#state)) this.#camera.close();
+    } catch (error) {
+      this.#camera.close();
+      this.#local({ type: "local.camera", camera: "off" });
+      this.#local({ type: "local.problem", problem: problemOf(error, "camera") });
+    }
+  }
+
   /** End the conversation, or the attempt to begin one. The captions stay. */
   end(): void {
     const wasUp = this.#state.phase !== "idle";
@@ -143,7 +196,9 @@ export class Conversation {
     this.#transport = null;
     this.#greeted = null;
     this.#harmless.clear();
+    this.#playback.stop();
     this.#closeMicrophone();
+    this.#camera.close();
     if (wasUp) this.#local({ type: "local.ended" });
   }
 
@@ -169,6 +224,7 @@ export class Conversation {
     await transport.connect({
       session: this.#options.session(),
       microphone: track,
+      camera: this.#camera.current,
       signal,
       listener: {
         message: (text) => this.#receive(text),
@@ -193,7 +249,9 @@ export class Conversation {
     const event = decoded.event;
     if (event.type === "error" && event.clientEventId !== null && this.#harmless.delete(event.clientEventId)) return;
     this.#apply(event, at);
+    this.#options.onEvent?.(event, at);
     if (event.type === "session.created") this.#greeted?.();
+    this.#playback.take(event);
     // After a cut the server alone knows which words were heard.
     if (event.type === "conversation.item.truncated") {
       this.#send({ type: "conversation.item.retrieve", item_id: event.itemId });
@@ -228,6 +286,12 @@ export class Conversation {
     });
   }
 
+  #show(track: MediaStreamTrack | null): void {
+    this.#options.onCamera?.(track);
+    this.#local({ type: "local.camera", camera: track === null ? "off" : "on" });
+    void this.#transport?.setCamera(track).catch(() => this.reportProblem({ kind: "camera", cause: "stopped" }));
+  }
+
   #closeMicrophone(): void {
     this.#microphone.close();
     this.#options.onMicrophone(null);
@@ -245,9 +309,9 @@ export class Conversation {
   }
 }
 
-function problemOf(error: unknown): Problem {
+function problemOf(error: unknown, device: "microphone" | "camera" = "microphone"): Problem {
   if (error instanceof ConnectError) return error.problem;
-  if (error instanceof MicrophoneError) return { kind: "microphone", cause: error.reason };
+  if (error instanceof CaptureError) return { kind: device, cause: error.reason };
   throw error;
 }
 

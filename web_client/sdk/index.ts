@@ -1,7 +1,9 @@
 /** The browser SDK: a conversation over WebRTC, its state, and its parts for those who build their own. */
 export { Conversation, type ConversationOptions, type Traffic } from "./conversation.ts";
 export { type MeterReport, type Side, SoundMeter } from "./meter.ts";
-export { ConnectError, type MicrophoneCause, type Problem } from "./problem.ts";
+export { PLAYBACK_EVERY_MS, PlaybackReporter, type PlayedFront } from "./playback_reporter.ts";
+export { bufferMs, concealedMs, type Playout, playoutOf } from "./playback.ts";
+export { ConnectError, type CaptureCause, type Problem } from "./problem.ts";
 export {
   type ClientEvent,
   decode,
@@ -16,6 +18,7 @@ export { reduce } from "./reduce.ts";
 export { type ClientSecret, createClientSecret, readSecret, type SecretOptions } from "./secret.ts";
 export {
   type BreakCaption,
+  type CameraState,
   type Caption,
   type Happening,
   heardAndAhead,

@@ -2,16 +2,8 @@
  * The microphone, kept alive: where the system takes the capture away (a phone call, a locked screen, an unplugged
  * headset), it is opened again as soon as the page is visible.
  */
-import { type MicrophoneCause, microphoneCause } from "./problem.ts";
+import { CaptureError, captureTrack } from "./capture.ts";
 import type { MicrophoneState } from "./state.ts";
-
-/** A microphone could not be opened. */
-export class MicrophoneError extends Error {
-  override readonly name = "MicrophoneError";
-  constructor(readonly reason: MicrophoneCause) {
-    super(reason);
-  }
-}
 
 export interface MicrophoneListener {
   changed(state: MicrophoneState): void;
@@ -26,6 +18,7 @@ export class Microphone {
   #track: MediaStreamTrack | null = null;
   #muted = false;
   #reopening = false;
+  #deviceId = "";
   readonly #onVisible = (): void => {
     const dead = this.#track !== null && (this.#track.readyState === "ended" || this.#track.muted);
     if (document.visibilityState === "visible" && dead) void this.#reopen();
@@ -38,14 +31,20 @@ export class Microphone {
   /**
    * Ask for the microphone. The sample rate is left to the device: the peer connection converts.
    *
-   * @throws MicrophoneError
+   * @throws CaptureError
    */
   async open(): Promise<MediaStreamTrack> {
-    const track = await capture();
+    const track = await this.#capture();
     this.close();
     document.addEventListener("visibilitychange", this.#onVisible);
     this.#take(track);
     return track;
+  }
+
+  /** Speak from this device, now and at each later opening; empty: the system's choice. */
+  async choose(deviceId: string): Promise<void> {
+    this.#deviceId = deviceId;
+    if (this.#track !== null) await this.#reopen();
   }
 
   /** Muting sends silence: the media clock of the session goes on. */
@@ -81,7 +80,7 @@ export class Microphone {
     this.#reopening = true;
     const former = this.#track;
     try {
-      const track = await capture();
+      const track = await this.#capture();
       if (this.#track === former && former !== null) {
         former.stop();
         this.#take(track);
@@ -89,7 +88,7 @@ export class Microphone {
         track.stop();
       }
     } catch (error) {
-      if (!(error instanceof MicrophoneError)) throw error;
+      if (!(error instanceof CaptureError)) throw error;
       if (this.#track === former && former !== null) {
         this.close();
         this.#listener.track(null);
@@ -100,26 +99,15 @@ export class Microphone {
     }
   }
 
+  #capture(): Promise<MediaStreamTrack> {
+    const processed = { echoCancellation: true, noiseSuppression: true, autoGainControl: true };
+    return captureTrack("audio", { ...processed, deviceId: this.#deviceId });
+  }
+
   #report(): void {
     const track = this.#track;
     if (track === null) this.#listener.changed("off");
     else if (track.readyState === "ended" || track.muted) this.#listener.changed("paused");
     else this.#listener.changed(this.#muted ? "muted" : "live");
-  }
-}
-
-async function capture(): Promise<MediaStreamTrack> {
-  // Browsers hide mediaDevices outside secure contexts, whatever the types say.
-  const devices = navigator.mediaDevices as MediaDevices | undefined;
-  if (devices === undefined) throw new MicrophoneError("insecure");
-  try {
-    const stream = await devices.getUserMedia({
-      audio: { echoCancellation: true, noiseSuppression: true, autoGainControl: true },
-    });
-    const track = stream.getAudioTracks()[0];
-    if (track === undefined) throw new MicrophoneError("missing");
-    return track;
-  } catch (error) {
-    throw error instanceof MicrophoneError ? error : new MicrophoneError(microphoneCause(error));
   }
 }

@@ -1,6 +1,7 @@
 /** What can go wrong for the user, each with what the page needs to say what to do. */
 export type Problem =
-  | { readonly kind: "microphone"; readonly cause: MicrophoneCause }
+  | { readonly kind: "microphone"; readonly cause: CaptureCause }
+  | { readonly kind: "camera"; readonly cause: CaptureCause }
   /** Every place is taken; `retryAt` (milliseconds of `Date.now()`) is when the server asks to be tried again. */
   | { readonly kind: "full"; readonly retryAt: number }
   /** The server is up and not ready yet; `retryAt` as above. */
@@ -22,11 +23,11 @@ export type Problem =
   /** The browser does not let the page play sound. */
   | { readonly kind: "playback" };
 
-export type MicrophoneCause =
+export type CaptureCause =
   | "denied"
   | "missing"
   | "busy"
-  /** The page is not in a secure context (https or localhost), where browsers offer no microphone. */
+  /** The page is not in a secure context (https or localhost), where browsers offer neither microphone nor camera. */
   | "insecure"
   /** It worked, and the system or the user took it away. */
   | "stopped";
@@ -40,7 +41,7 @@ export class ConnectError extends Error {
 }
 
 /** Which cause a failed `getUserMedia` has. Source: Media Capture and Streams, §10.2. */
-export function microphoneCause(error: unknown): MicrophoneCause {
+export function captureCause(error: unknown): CaptureCause {
   const name = error instanceof Error ? error.name : "";
   switch (name) {
     case "NotFoundError":

@@ -98,7 +98,9 @@ export type ClientEvent =
   | { readonly type: "conversation.item.retrieve"; readonly item_id: string }
   | { readonly type: "response.create" }
   | { readonly type: "response.cancel"; readonly event_id: string }
-  | { readonly type: "output_audio_buffer.clear"; readonly event_id: string };
+  | { readonly type: "output_audio_buffer.clear"; readonly event_id: string }
+  /** What has been played of a reply, from its first sample. */
+  | { readonly type: "duplex.playback.report"; readonly response_id: string; readonly played_ms: number };
 
 /** One client event as the text of a data channel message. */
 export function encode(event: ClientEvent): string {

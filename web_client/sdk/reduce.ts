@@ -43,6 +43,8 @@ function reduceLocal(state: ViewState, at: number, event: LocalEvent): ViewState
       return { ...state, problem: null };
     case "local.microphone":
       return { ...state, microphone: event.microphone };
+    case "local.camera":
+      return { ...state, camera: event.camera };
     case "local.said": {
       const caption: UserCaption = { kind: "user", id: event.itemId, text: event.text, by: "text", progress: "final" };
       return awaitingReply({ ...state, captions: [...state.captions, caption] }, { by: "text", turnAt: at });
@@ -143,6 +145,7 @@ function stopped(state: ViewState, at: number): ViewState {
     phase: "idle",
     userSpeaking: false,
     microphone: "off",
+    camera: "off",
     makingId: null,
     playingId: null,
     timings: {},
@@ -152,7 +155,7 @@ function stopped(state: ViewState, at: number): ViewState {
 }
 
 function endsConversation(problem: Problem): boolean {
-  return !["server", "microphone", "playback"].includes(problem.kind);
+  return !["server", "microphone", "camera", "playback"].includes(problem.kind);
 }
 
 // The user's side. --------------------------------------------------------------------------------------------------

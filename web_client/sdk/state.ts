@@ -5,6 +5,7 @@ import type { LatencySplit, ServerEvent } from "./protocol.ts";
 
 export type Phase = "idle" | "connecting" | "listening" | "thinking" | "speaking" | "interrupted";
 export type MicrophoneState = "off" | "live" | "muted" | "paused";
+export type CameraState = "off" | "opening" | "on";
 
 export interface UserCaption {
   readonly kind: "user";
@@ -68,6 +69,7 @@ export interface ViewState {
   readonly phase: Phase;
   readonly userSpeaking: boolean;
   readonly microphone: MicrophoneState;
+  readonly camera: CameraState;
   readonly problem: Problem | null;
   readonly captions: readonly Caption[];
   /** The reply that is being made, and the one that is being heard: often, not always, the same. */
@@ -90,6 +92,7 @@ export const INITIAL: ViewState = {
   phase: "idle",
   userSpeaking: false,
   microphone: "off",
+  camera: "off",
   problem: null,
   captions: [],
   makingId: null,
@@ -109,6 +112,7 @@ export type LocalEvent =
   | { readonly type: "local.problem"; readonly problem: Problem }
   | { readonly type: "local.dismissed" }
   | { readonly type: "local.microphone"; readonly microphone: MicrophoneState }
+  | { readonly type: "local.camera"; readonly camera: CameraState }
   /** The user typed a message. */
   | { readonly type: "local.said"; readonly itemId: string; readonly text: string }
   | { readonly type: "local.retried" }
@@ -140,9 +144,12 @@ export interface Ttfas {
   readonly from: "speech" | "turn" | "sending";
 }
 
-/** The turn's time to first audible sample as this page measured it; null while nothing is audible. */
+/**
+ * The turn's time to first audible sample as this page measured it; null while nothing is audible, and where the sound came
+ * before the event of the turn's end: that event was late, and there is no figure.
+ */
 export function ttfasHeard(timing: Timing): Ttfas | null {
-  if (timing.turnAt === null || timing.audibleAt === null) return null;
+  if (timing.turnAt === null || timing.audibleAt === null || timing.audibleAt < timing.turnAt) return null;
   const sinceTurn = timing.audibleAt - timing.turnAt;
   if (timing.by === "text") return { ms: sinceTurn, from: "sending" };
   const decided = sinceTurn + timing.rttMs / 2;

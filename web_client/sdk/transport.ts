@@ -12,6 +12,10 @@ export interface Transport {
   send(event: ClientEvent): void;
   /** Speak from another track, or none, without a new connection. */
   setMicrophone(track: MediaStreamTrack | null): Promise<void>;
+  /** Show what this track films, or nothing, without a new connection. */
+  setCamera(track: MediaStreamTrack | null): Promise<void>;
+  /** What the browser measures of the connection; empty before it is up. */
+  stats(): Promise<readonly RTCStats[]>;
   /** Round trip time to the server in milliseconds, or null while it is not known. */
   rttMs(): Promise<number | null>;
   /** Hang up. Idempotent; no callback follows. */
@@ -22,6 +26,7 @@ export interface ConnectOptions {
   /** The session object of the wire. */
   readonly session: Readonly<Record<string, unknown>>;
   readonly microphone: MediaStreamTrack | null;
+  readonly camera: MediaStreamTrack | null;
   readonly signal: AbortSignal;
   readonly listener: TransportListener;
 }

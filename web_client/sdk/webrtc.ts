@@ -1,7 +1,8 @@
 /**
  * The WebRTC transport: one HTTP exchange of offer and answer, then audio both ways and the events on a data channel.
  *
- * The audio section is always sendrecv, also without a microphone, so that one can be added later without renegotiation.
+ * The audio section is always sendrecv, also without a microphone, and there is always a video section to send on, also
+ * without a camera: either can be added later without renegotiation. A section without a track sends nothing.
  */
 import { ConnectError } from "./problem.ts";
 import { type ClientEvent, encode } from "./protocol.ts";
@@ -26,6 +27,7 @@ export interface WebRtcOptions {
 export class WebRtcTransport implements Transport {
   readonly #options: WebRtcOptions;
   #peer: RTCPeerConnection | null = null;
+  #camera: RTCRtpSender | null = null;
   #channel: RTCDataChannel | null = null;
   #hangupUrl: string | null = null;
   #disconnectedTimer: ReturnType<typeof setTimeout> | undefined;
@@ -35,13 +37,14 @@ export class WebRtcTransport implements Transport {
     this.#options = options;
   }
 
-  async connect({ session, microphone, signal, listener }: ConnectOptions): Promise<void> {
+  async connect({ session, microphone, camera, signal, listener }: ConnectOptions): Promise<void> {
     if (typeof RTCPeerConnection === "undefined") throw new ConnectError({ kind: "unsupported" });
     signal.throwIfAborted();
     const peer = new RTCPeerConnection({ iceServers: [...(this.#options.iceServers ?? [])] });
     this.#peer = peer;
     try {
       peer.addTransceiver(microphone ?? "audio", { direction: "sendrecv" });
+      this.#camera = peer.addTransceiver(camera ?? "video", { direction: "sendonly" }).sender;
       peer.addEventListener("track", ({ track, streams }) => listener.remote(streams[0] ?? new MediaStream([track])));
       const channel = peer.createDataChannel(EVENTS_LABEL);
       this.#channel = channel;
@@ -66,16 +69,24 @@ export class WebRtcTransport implements Transport {
     await this.#peer?.getTransceivers()[0]?.sender.replaceTrack(track);
   }
 
+  async setCamera(track: MediaStreamTrack | null): Promise<void> {
+    await this.#camera?.replaceTrack(track);
+  }
+
+  async stats(): Promise<readonly RTCStats[]> {
+    const all: RTCStats[] = [];
+    (await this.#peer?.getStats())?.forEach((stats: RTCStats) => all.push(stats));
+    return all;
+  }
+
   async rttMs(): Promise<number | null> {
-    const report = await this.#peer?.getStats();
-    let rttMs: number | null = null;
-    report?.forEach((stats: RTCStats) => {
+    for (const stats of await this.stats()) {
       const pair = stats as RTCIceCandidatePairStats;
       if (pair.type === "candidate-pair" && pair.nominated && pair.currentRoundTripTime !== undefined) {
-        rttMs = pair.currentRoundTripTime * 1000;
+        return pair.currentRoundTripTime * 1000;
       }
-    });
-    return rttMs;
+    }
+    return null;
   }
 
   close(): void {

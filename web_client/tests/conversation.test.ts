@@ -8,6 +8,8 @@ import type { ConnectOptions, Transport } from "../sdk/transport.ts";
 class FakeTransport implements Transport {
   readonly sent: ClientEvent[] = [];
   readonly microphones: (MediaStreamTrack | null)[] = [];
+  readonly cameras: (MediaStreamTrack | null)[] = [];
+  report: readonly RTCStats[] = [];
   options: ConnectOptions | null = null;
   closed = 0;
 
@@ -24,6 +26,13 @@ class FakeTransport implements Transport {
   setMicrophone(track: MediaStreamTrack | null): Promise<void> {
     this.microphones.push(track);
     return Promise.resolve();
+  }
+  setCamera(track: MediaStreamTrack | null): Promise<void> {
+    this.cameras.push(track);
+    return Promise.resolve();
+  }
+  stats(): Promise<readonly RTCStats[]> {
+    return Promise.resolve(this.report);
   }
   rttMs(): Promise<number | null> {
     return Promise.resolve(null);
@@ -57,7 +66,7 @@ beforeEach(() => {
   getUserMedia = vi.fn(() => {
     const track = new FakeTrack();
     tracks.push(track);
-    return Promise.resolve({ getAudioTracks: () => [track] });
+    return Promise.resolve({ getAudioTracks: () => [track], getVideoTracks: () => [track] });
   });
   vi.stubGlobal("document", Object.assign(new EventTarget(), { visibilityState: "visible" }));
   vi.stubGlobal("navigator", { mediaDevices: { getUserMedia } });
@@ -228,6 +237,68 @@ describe("Conversation", () => {
     Object.assign(document, { visibilityState: "visible" });
     document.dispatchEvent(new Event("visibilitychange"));
     await vi.waitFor(() => expect(transport.microphones.at(-1)).toBe(tracks[1]));
+  });
+
+  it("films only while the camera is on, and lets go of it at the end", async () => {
+    const transport = new FakeTransport();
+    const conversation = await started(transport, false);
+    expect(getUserMedia).not.toHaveBeenCalled();
+    await conversation.setCamera(true);
+    expect(conversation.state.camera).toBe("on");
+    expect(transport.cameras).toEqual([tracks[0]]);
+    await conversation.setCamera(false);
+    expect(conversation.state.camera).toBe("off");
+    expect(transport.cameras).toEqual([tracks[0], null]);
+    expect(tracks[0]?.readyState).toBe("ended");
+    await conversation.setCamera(true);
+    conversation.end();
+    expect(tracks[1]?.readyState).toBe("ended");
+    expect(conversation.state.camera).toBe("off");
+  });
+
+  it("goes on without a camera that is refused", async () => {
+    const transport = new FakeTransport();
+    const conversation = await started(transport, false);
+    getUserMedia.mockRejectedValueOnce(Object.assign(new Error("no"), { name: "NotAllowedError" }));
+    await conversation.setCamera(true);
+    expect(conversation.state).toMatchObject({ phase: "listening", camera: "off", problem: { kind: "camera", cause: "denied" } });
+  });
+
+  it("keeps no camera that opens after the conversation has ended", async () => {
+    const conversation = await started(new FakeTransport(), false);
+    const opening = conversation.setCamera(true);
+    conversation.end();
+    await opening;
+    expect(tracks.map(({ readyState }) => readyState)).toEqual(["ended"]);
+    expect(conversation.state.camera).toBe("off");
+  });
+
+  it("speaks on from another microphone when one is chosen", async () => {
+    const transport = new FakeTransport();
+    const conversation = await started(transport, true);
+    await conversation.chooseMicrophone("headset");
+    expect(transport.microphones.at(-1)).toBe(tracks[1]);
+    expect(tracks[0]?.readyState).toBe("ended");
+    expect(getUserMedia.mock.lastCall?.[0]).toMatchObject({ audio: { deviceId: { ideal: "headset" } } });
+  });
+
+  it("reports what has been played of a reply, until its end", async () => {
+    const transport = new FakeTransport();
+    await started(transport, false);
+    const voice = { type: "inbound-rtp", kind: "audio", id: "i" };
+    const counted = (emitted: number): void => {
+      transport.report = [{ ...voice, timestamp: Date.now(), jitterBufferEmittedCount: emitted } as unknown as RTCStats];
+    };
+    counted(0);
+    transport.says("output_audio_buffer.started", { response_id: "r1" });
+    await vi.advanceTimersByTimeAsync(499);
+    counted(48 * 400);
+    await vi.advanceTimersByTimeAsync(1);
+    const reports = transport.sent.filter((event) => event.type === "duplex.playback.report");
+    expect(reports).toEqual([{ type: "duplex.playback.report", response_id: "r1", played_ms: expect.closeTo(401, 0) as number }]);
+    transport.says("output_audio_buffer.stopped", { response_id: "r1" });
+    await vi.advanceTimersByTimeAsync(5_000);
+    expect(transport.sent.filter((event) => event.type === "duplex.playback.report")).toHaveLength(1);
   });
 
   it("says that the connection is lost, once, and can begin again", async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Problem } from "../sdk/problem.ts";
-import { microphoneCause } from "../sdk/problem.ts";
+import { captureCause } from "../sdk/problem.ts";
 import { INITIAL } from "../sdk/state.ts";
 import { actionLabel, problemWords, stateWords } from "../page/words.ts";
 
@@ -35,7 +35,7 @@ describe("problemWords", () => {
   });
 });
 
-describe("microphoneCause", () => {
+describe("captureCause", () => {
   it.each([
     ["NotAllowedError", "denied"],
     ["SecurityError", "denied"],
@@ -43,7 +43,7 @@ describe("microphoneCause", () => {
     ["NotReadableError", "busy"],
     ["TypeError", "insecure"],
   ])("reads %s as %s", (name, cause) => {
-    expect(microphoneCause(Object.assign(new Error(), { name }))).toBe(cause);
+    expect(captureCause(Object.assign(new Error(), { name }))).toBe(cause);
   });
 });
 

@@ -1,0 +1,77 @@
+/**
+ * How far the playback front that is reported is from what this page's audio thread heard. Pure.
+ *
+ * The audio thread knows when a reply became audible; while its sound has not ended and no packet was late, that long has
+ * been heard of it. Where sound was made up for missing packets the audio thread cannot tell it from the reply: such
+ * comparisons are kept, and marked by how much that was. A voice that begins with silence seems late by that silence; a pause
+ * that is long enough to count as an end ends the comparison.
+ */
+import { bufferMs, type PlayedFront, type Playout } from "../sdk/index.ts";
+
+/** Comparisons kept. */
+const KEPT = 500;
+/** With less made-up sound than this a comparison counts. */
+const CONCEALED_MS_MAX = 10;
+const ONSET_EARLY_MS = 400;
+
+export interface FrontError {
+  readonly at: number;
+  readonly playedMs: number;
+  readonly heardMs: number;
+  /** Of `heardMs`, what was made up for missing packets. */
+  readonly concealedMs: number;
+  /** Positive: the report is ahead of the ear. */
+  readonly errorMs: number;
+}
+
+export class FrontErrors {
+  readonly #errors: FrontError[] = [];
+  #responseId: string | null = null;
+  #soundFrom: number | null = null;
+  #last: Playout | null = null;
+  #bufferMs: number | null = null;
+
+  get all(): readonly FrontError[] {
+    return this.#errors;
+  }
+
+  /** Those in which the audio thread is a fair judge. */
+  get fair(): readonly FrontError[] {
+    return this.#errors.filter(({ concealedMs }) => concealedMs < CONCEALED_MS_MAX);
+  }
+
+  /** Mean time in the jitter buffer between the last two reports; null before. */
+  get bufferMs(): number | null {
+    return this.#bufferMs;
+  }
+
+  /** The voice became audible at `at`, or silent. */
+  sound(on: boolean, at: number): void {
+    this.#soundFrom = on ? at : null;
+    // The reply that plays goes on after a pause: when it began is known no longer.
+    if (!on) this.#responseId = null;
+  }
+
+  /** A reply's first packet left, as an event said that arrived at `at`. */
+  started(responseId: string, at: number): void {
+    this.#responseId = responseId;
+    // Sound and event race; what has sounded for longer belongs to an earlier reply.
+    if (this.#soundFrom !== null && at - this.#soundFrom > ONSET_EARLY_MS) this.#soundFrom = null;
+  }
+
+  front(front: PlayedFront): void {
+    if (this.#last !== null) this.#bufferMs = bufferMs(this.#last, front.playout) ?? this.#bufferMs;
+    this.#last = front.playout;
+    if (front.responseId !== this.#responseId || this.#soundFrom === null) return;
+    const heardMs = front.at - this.#soundFrom;
+    const { at, playedMs, concealedMs } = front;
+    this.#errors.push({ at, playedMs, heardMs, concealedMs, errorMs: playedMs - heardMs });
+    if (this.#errors.length > KEPT) this.#errors.shift();
+  }
+}
+
+/** The p-th percentile of the magnitudes; null without any. */
+export function magnitudeAt(share: number, errors: readonly FrontError[]): number | null {
+  const sorted = errors.map(({ errorMs }) => Math.abs(errorMs)).sort((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? null;
+}

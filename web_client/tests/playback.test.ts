@@ -1,0 +1,174 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { FrontErrors, magnitudeAt } from "../page/front_error.ts";
+import { beginning, bufferMs, concealedMs, playedMs, type Playout, playoutOf, rested } from "../sdk/playback.ts";
+import { PLAYBACK_EVERY_MS, PlaybackReporter, type PlayedFront } from "../sdk/playback_reporter.ts";
+
+const NOTHING: Playout = { at: 0, emitted: 0, bufferedS: 0, received: 0, concealed: 0, silentConcealed: 0 };
+
+function playout(change: Partial<Playout>): Playout {
+  return { ...NOTHING, ...change };
+}
+
+function inbound(change: Record<string, unknown>): RTCStats {
+  return { type: "inbound-rtp", kind: "audio", id: "i", timestamp: 0, ...change } as unknown as RTCStats;
+}
+
+describe("playedMs", () => {
+  const begun = playout({ at: 1000, emitted: 48_000 });
+  it("is what came out of the jitter buffer since the reply began, and the time since it was counted", () => {
+    expect(playedMs(begun, playout({ at: 1480, emitted: 48_000 + 400 * 48 }), 1500)).toBe(420);
+  });
+  it("is nothing before the first sample came out, however long that takes", () => {
+    expect(playedMs(begun, playout({ at: 1400, emitted: 48_000 }), 1500)).toBe(0);
+  });
+  it("does not run back where the clocks disagree", () => {
+    expect(playedMs(begun, playout({ at: 1505, emitted: 48_000 + 48_000 }), 1500)).toBe(1000);
+  });
+});
+
+describe("beginning", () => {
+  const rest = playout({ at: 1000, emitted: 9600 });
+  it("is the count at the event, where what came since the pause may be its silence", () => {
+    const event = playout({ at: 1400, emitted: 9600 + 960 });
+    expect(beginning(rest, event)).toBe(event);
+    expect(beginning(null, event)).toBe(event);
+  });
+  it("is the pause before it, where the event came after the sound", () => {
+    expect(beginning(rest, playout({ at: 3400, emitted: 9600 + 48 * 2000 }))).toBe(rest);
+  });
+});
+
+describe("rested", () => {
+  it("tells a pause, with a packet now and then, from sound", () => {
+    const before = playout({ at: 0, emitted: 0 });
+    expect(rested(before, playout({ at: 500, emitted: 960 * 2 }))).toBe(true);
+    expect(rested(before, playout({ at: 500, emitted: 48 * 300 }))).toBe(false);
+  });
+});
+
+describe("playoutOf", () => {
+  it("reads the incoming voice, on the clock of the page", () => {
+    const film = { type: "inbound-rtp", kind: "video", id: "v", timestamp: 0 } as unknown as RTCStats;
+    const voice = inbound({ timestamp: 5, jitterBufferEmittedCount: 7, jitterBufferDelay: 0.5, totalSamplesReceived: 9, concealedSamples: 4, silentConcealedSamples: 3 });
+    expect(playoutOf([film, voice], 100)).toEqual({ at: 105, emitted: 7, bufferedS: 0.5, received: 9, concealed: 4, silentConcealed: 3 });
+  });
+  it("is null before there is one", () => {
+    expect(playoutOf([{ type: "transport", id: "t", timestamp: 0 }], 0)).toBeNull();
+  });
+});
+
+describe("the jitter buffer", () => {
+  it("holds a sample for the mean of what lies between two counts", () => {
+    const before = playout({ emitted: 4800, bufferedS: 100 });
+    expect(bufferMs(before, playout({ emitted: 9600, bufferedS: 100 + 4800 * 0.06 }))).toBeCloseTo(60);
+    expect(bufferMs(before, before)).toBeNull();
+  });
+  it("makes up sound only where something was to be heard", () => {
+    expect(concealedMs(playout({ concealed: 9600, silentConcealed: 4800 }))).toBe(100);
+  });
+});
+
+describe("PlaybackReporter", () => {
+  let report: readonly RTCStats[];
+  let fronts: PlayedFront[];
+  let reporter: PlaybackReporter;
+
+  beforeEach(() => {
+    vi.useFakeTimers();
+    report = [];
+    fronts = [];
+    reporter = new PlaybackReporter({ stats: () => Promise.resolve(report), played: (front) => fronts.push(front) });
+    reporter.take({ type: "session.created" });
+  });
+  afterEach(() => vi.useRealTimers());
+
+  it("reports while a reply plays, and not after its end", async () => {
+    report = [inbound({ timestamp: Date.now(), jitterBufferEmittedCount: 96 })];
+    reporter.take({ type: "output_audio_buffer.started", responseId: "r" });
+    await vi.advanceTimersByTimeAsync(0);
+    expect(fronts).toEqual([]);
+    report = [inbound({ timestamp: Date.now() + PLAYBACK_EVERY_MS, jitterBufferEmittedCount: 96 + 48 * 440 })];
+    await vi.advanceTimersByTimeAsync(PLAYBACK_EVERY_MS);
+    expect(fronts.map(({ responseId, playedMs }) => [responseId, Math.round(playedMs)])).toEqual([["r", 440]]);
+    reporter.take({ type: "output_audio_buffer.stopped", responseId: "r" });
+    await vi.advanceTimersByTimeAsync(10 * PLAYBACK_EVERY_MS);
+    expect(fronts).toHaveLength(1);
+  });
+
+  it("counts from the pause before a reply whose event came late", async () => {
+    const count = (emitted: number): void => {
+      report = [inbound({ timestamp: Date.now() + PLAYBACK_EVERY_MS, jitterBufferEmittedCount: emitted })];
+    };
+    for (const emitted of [960, 960, 960 + 48 * 500, 960 + 48 * 1000]) {
+      count(emitted);
+      await vi.advanceTimersByTimeAsync(PLAYBACK_EVERY_MS);
+    }
+    reporter.take({ type: "output_audio_buffer.started", responseId: "r" });
+    await vi.advanceTimersByTimeAsync(0);
+    count(960 + 48 * 1500);
+    await vi.advanceTimersByTimeAsync(PLAYBACK_EVERY_MS);
+    expect(fronts.map(({ playedMs }) => Math.round(playedMs))).toEqual([1500]);
+  });
+
+  it("counts each reply from its own beginning, and lets the end of another pass", async () => {
+    report = [inbound({ timestamp: Date.now(), jitterBufferEmittedCount: 4800 })];
+    reporter.take({ type: "output_audio_buffer.started", responseId: "a" });
+    await vi.advanceTimersByTimeAsync(0);
+    reporter.take({ type: "output_audio_buffer.cleared", responseId: "a" });
+    reporter.take({ type: "output_audio_buffer.started", responseId: "b" });
+    await vi.advanceTimersByTimeAsync(0);
+    reporter.take({ type: "output_audio_buffer.stopped", responseId: "a" });
+    report = [inbound({ timestamp: Date.now() + PLAYBACK_EVERY_MS, jitterBufferEmittedCount: 9600 })];
+    await vi.advanceTimersByTimeAsync(PLAYBACK_EVERY_MS);
+    expect(fronts.map(({ responseId, playedMs }) => [responseId, Math.round(playedMs)])).toEqual([["b", 100]]);
+  });
+});
+
+describe("FrontErrors", () => {
+  const front = (at: number, playedMs: number, concealedMs = 0): PlayedFront => ({
+    responseId: "r",
+    at,
+    playedMs,
+    concealedMs,
+    playout: NOTHING,
+  });
+
+  it("compares what is reported with the time since the sound began, whichever is seen first", () => {
+    const late = new FrontErrors();
+    late.started("r", 1000);
+    late.sound(true, 1060);
+    late.front(front(1560, 480));
+    const early = new FrontErrors();
+    early.sound(true, 1060);
+    early.started("r", 1070);
+    early.front(front(1560, 480));
+    for (const errors of [late, early]) expect(errors.all.map(({ errorMs }) => errorMs)).toEqual([-20]);
+  });
+
+  it("compares nothing with the sound of an earlier reply, nor after a pause", () => {
+    const errors = new FrontErrors();
+    errors.sound(true, 0);
+    errors.started("r", 5000);
+    errors.front(front(5500, 400));
+    errors.sound(false, 5600);
+    errors.sound(true, 5900);
+    errors.front(front(6000, 900));
+    expect(errors.all).toEqual([]);
+  });
+
+  it("is no fair judge where sound was made up", () => {
+    const errors = new FrontErrors();
+    errors.started("r", 0);
+    errors.sound(true, 60);
+    errors.front(front(560, 500));
+    errors.front(front(1060, 700, 300));
+    expect(errors.all.map(({ concealedMs }) => concealedMs)).toEqual([0, 300]);
+    expect(errors.fair.map(({ errorMs }) => errorMs)).toEqual([0]);
+  });
+
+  it("ranks by magnitude", () => {
+    const of = (errorMs: number) => ({ at: 0, playedMs: 0, heardMs: 0, concealedMs: 0, errorMs });
+    expect(magnitudeAt(0.95, [of(-30), of(10), of(5)])).toBe(30);
+    expect(magnitudeAt(0.5, [])).toBeNull();
+  });
+});
