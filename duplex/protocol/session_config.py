@@ -117,7 +117,7 @@ def initial(
                 "speed": _SPEED,
             },
         },
-        "duplex": {"lead_ms": profile.lead_ms, "on_onset": profile.on_onset},
+        "duplex": {"lead_ms": profile.lead_ms, "on_onset": profile.on_onset, "resume": False},
     }
     base = _resolve(wire)
     if session is None:
@@ -215,6 +215,8 @@ def _merge_duplex(wire: dict[str, Any], update: DuplexUpdate, profile: WireProfi
         wire["lead_ms"] = profile.lead_ms if update.lead_ms is None else update.lead_ms
     if "on_onset" in update.model_fields_set:
         wire["on_onset"] = update.on_onset or profile.on_onset
+    if "resume" in update.model_fields_set:
+        wire["resume"] = bool(update.resume)
 
 
 def _check_format(audio_format: AudioFormat | None, param: str) -> None:
@@ -249,6 +251,7 @@ def _resolve(wire: Mapping[str, Any]) -> SessionConfig:
         transcribe=wire["audio"]["input"]["transcription"] is not None,
         on_onset=wire["duplex"]["on_onset"],
         lead_ms=None if lead == _UNLIMITED else lead,
+        resume=wire["duplex"]["resume"],
         wire=wire,
     )
 

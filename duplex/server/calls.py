@@ -13,14 +13,14 @@ from aiohttp import BodyPartReader, web
 
 from duplex.config import ServerSettings
 from duplex.media.sdp import OfferError
-from duplex.protocol import RemoteProtocolError, ServerBusy, SessionRejected
+from duplex.protocol import RemoteProtocolError, ResumeRefused, ServerBusy, SessionRejected
 from duplex.protocol.strict_json import read_object
 from duplex.server.access import Access
 from duplex.server.answers import ApiError
 from duplex.server.body import bounded, read_body, text_of
 from duplex.server.client_secrets import merge
 from duplex.server.host_contract import SessionHost
-from duplex.server.tenant import tenant_of
+from duplex.server.resume import not_resumable, owner_of, token_of
 
 _CALL_ID = re.compile(r"rtc_[0-9A-Za-z_-]{1,64}")
 _PARTS_MAX = 8
@@ -69,7 +69,9 @@ class Calls:
 
     async def _create(self, request: web.Request) -> web.Response:
         caller = self._access.begin_session(request)
-        check_room(self._host)
+        token = token_of(request)
+        if token is None:  # a session that is resumed has kept its place
+            check_room(self._host)
         try:
             async with asyncio.timeout(self._settings.request_timeout_s):
                 offer, session = await self._read(request)
@@ -78,11 +80,13 @@ class Calls:
         if caller.session is not None:
             session = merge(caller.session, session)
         try:
-            call_id, answer = await self._host.open_call(offer, session, tenant_of(request, self._settings))
+            call_id, answer = await self._host.open_call(offer, session, owner_of(request, self._settings), token)
         except OfferError as error:
             raise ApiError(error.status, "invalid_offer", error.message, "sdp") from None
         except SessionRejected as error:
             raise ApiError(400, error.code, error.message, error.param) from None
+        except ResumeRefused:
+            raise not_resumable() from None
         except ServerBusy as error:
             raise busy(self._host, error) from None
         headers = {"Location": f"/v1/realtime/calls/{call_id}", "Access-Control-Expose-Headers": "Location"}

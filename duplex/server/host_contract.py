@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from duplex.actor.detached import Owner
 from duplex.actor.watch import LiveSession
 from duplex.media.contract import Transport
 from duplex.stages.contract import ModelPack, Progress
@@ -26,7 +27,7 @@ class EventSink(Protocol):
         """Take one client event; bytes when it was no text."""
 
     def closed(self, reason: str) -> None:
-        """The connection is gone; called once, last. Reasons: client, vanished, server, error."""
+        """The connection is gone; called once, last. Reasons: client, left, vanished, server, error."""
 
 
 class SessionHost(Protocol):
@@ -80,12 +81,13 @@ class SessionHost(Protocol):
         """
 
     async def open_call(
-        self, offer_sdp: str, session: dict[str, Any] | None, tenant: str = "default"
+        self, offer_sdp: str, session: dict[str, Any] | None, owner: Owner, token: str | None = None
     ) -> tuple[str, str]:
-        """Open a WebRTC session.
+        """Open a WebRTC session, or resume one.
 
         Args:
-            tenant: whose share of the stages it takes.
+            owner: whose share of the stages it takes, and who may resume it.
+            token: of the session to resume.
 
         Returns:
             The call's id (`rtc_…`) and the SDP answer.
@@ -93,16 +95,17 @@ class SessionHost(Protocol):
             OfferError: the offer is wrong; carries the HTTP status.
             SessionRejected: the session object is wrong.
             ServerBusy: no room.
+            ResumeRefused: there is nothing to resume.
         Cancel: closes what was opened.
         """
 
     def open_websocket(
-        self, transport: Transport, session: dict[str, Any] | None, tenant: str = "default"
+        self, transport: Transport, session: dict[str, Any] | None, owner: Owner, token: str | None = None
     ) -> EventSink:
-        """Open a session on a WebSocket whose events go to `transport`.
+        """Open a session on a WebSocket whose events go to `transport`, or resume one.
 
         Raises:
-            SessionRejected, ServerBusy: as `open_call`.
+            SessionRejected, ServerBusy, ResumeRefused: as `open_call`.
         """
 
     async def hangup(self, call_id: str) -> bool:

@@ -39,5 +39,7 @@ class SessionConfig:
     on_onset: Literal["duck", "hold", "none"] = "duck"
     lead_ms: int | None = None
     """Run-ahead of WebSocket audio; None is unlimited."""
+    resume: bool = False
+    """The client keeps a token and comes back with it when its connection is lost."""
     wire: Mapping[str, Any] = field(default_factory=dict)
     """The session object as the client sees it; carried, never read, by the core."""

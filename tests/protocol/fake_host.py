@@ -10,6 +10,7 @@ from typing import Any
 
 from aiohttp import ClientSession
 
+from duplex.actor.detached import Owner
 from duplex.config import ServerSettings
 from duplex.media.contract import Transport
 from duplex.protocol import ServerBusy
@@ -61,6 +62,7 @@ class FakeHost:
         self.websockets: list[FakeSession] = []
         self.log: list[str] = []
         self.tenants: list[str] = []
+        self.tokens: list[str | None] = []
 
     @property
     def sessions(self) -> int:
@@ -75,19 +77,21 @@ class FakeHost:
         self.log.append("start")
 
     async def open_call(
-        self, offer_sdp: str, session: dict[str, Any] | None, tenant: str = "default"
+        self, offer_sdp: str, session: dict[str, Any] | None, owner: Owner, token: str | None = None
     ) -> tuple[str, str]:
-        self.tenants.append(tenant)
+        self.tenants.append(owner.tenant)
+        self.tokens.append(token)
         self.offers.append((offer_sdp, session))
         if self.refusal is not None:
             raise self.refusal
         return "rtc_1", ANSWER
 
     def open_websocket(
-        self, transport: Transport, session: dict[str, Any] | None, tenant: str = "default"
+        self, transport: Transport, session: dict[str, Any] | None, owner: Owner, token: str | None = None
     ) -> FakeSession:
         self.check_room()
-        self.tenants.append(tenant)
+        self.tenants.append(owner.tenant)
+        self.tokens.append(token)
         if self.refusal is not None:
             raise self.refusal
         self.websockets.append(FakeSession(transport))

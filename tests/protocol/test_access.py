@@ -15,6 +15,7 @@ from aiohttp import ClientSession, WSServerHandshakeError
 from fake_host import ANSWER, FakeHost, FakeSession, served, url_of
 from openai import AsyncOpenAI, AuthenticationError, PermissionDeniedError
 
+from duplex.actor.detached import Owner
 from duplex.config import ConfigError, ServerSettings
 from duplex.media.contract import Transport
 from duplex.server.app import create_app
@@ -206,10 +207,10 @@ async def test_a_secret_opens_a_socket_with_its_session() -> None:
 
     class Host(FakeHost):
         def open_websocket(
-            self, transport: Transport, session: dict[str, Any] | None, tenant: str = "default"
+            self, transport: Transport, session: dict[str, Any] | None, owner: Owner, token: str | None = None
         ) -> FakeSession:
             asked.append(session)
-            return super().open_websocket(transport, session, tenant)
+            return super().open_websocket(transport, session, owner, token)
 
     async with guarded(Host()) as client:
         secret = await new_secret(client, session={"type": "realtime", "instructions": "Ours."})
