@@ -35,7 +35,7 @@ const conversation = new Conversation({
     const token = access.token();
     return new WebRtcTransport({ callsUrl: "/v1/realtime/calls", ...(token === null ? {} : { token }) });
   },
-  session: () => ({ type: "realtime", output_modalities: ["audio"] }),
+  session: () => ({ type: "realtime", output_modalities: ["audio"], duplex: { resume: true } }),
   onRemote: (stream) => {
     voice.srcObject = stream;
     meter.listen("assistant", stream);
@@ -144,7 +144,7 @@ composer.addEventListener("submit", (event) => {
   void sendText(textBox.value.trim());
 });
 textBox.addEventListener("input", () => render());
-addEventListener("pagehide", () => conversation.end());
+addEventListener("pagehide", () => conversation.leave());
 addEventListener("keydown", (event) => {
   // The first Escape closes what is open.
   if (event.key === "Escape" && !split.isOpen && !access.isOpen) conversation.interrupt();
@@ -232,4 +232,9 @@ new Orb(byId("orb", HTMLCanvasElement), {
 debug?.expose(conversation);
 conversation.subscribe(render);
 render();
+if (conversation.resumable) {
+  // Browsers let no sound be measured before the user's first gesture.
+  addEventListener("pointerdown", () => void startMeter(), { once: true });
+  void startMeter().then(() => conversation.resume());
+}
 await showInfo();

@@ -48,6 +48,11 @@ export class Microphone {
     return track;
   }
 
+  /** The track to speak from; null: none is open. */
+  get track(): MediaStreamTrack | null {
+    return this.#track;
+  }
+
   /** Muting sends silence: the media clock of the session goes on. */
   setMuted(muted: boolean): void {
     this.#muted = muted;

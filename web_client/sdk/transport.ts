@@ -16,12 +16,16 @@ export interface Transport {
   rttMs(): Promise<number | null>;
   /** Hang up. Idempotent; no callback follows. */
   close(): void;
+  /** Close without hanging up: the server may wait for us. `close` may follow. Idempotent; no callback follows. */
+  abandon(): void;
 }
 
 export interface ConnectOptions {
   /** The session object of the wire. */
   readonly session: Readonly<Record<string, unknown>>;
   readonly microphone: MediaStreamTrack | null;
+  /** Token of the conversation to come back to; null: a new one. */
+  readonly resume: string | null;
   readonly signal: AbortSignal;
   readonly listener: TransportListener;
 }

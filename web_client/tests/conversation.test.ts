@@ -10,6 +10,7 @@ class FakeTransport implements Transport {
   readonly microphones: (MediaStreamTrack | null)[] = [];
   options: ConnectOptions | null = null;
   closed = 0;
+  abandoned = 0;
 
   constructor(private readonly connecting: () => Promise<void> = () => Promise.resolve()) {}
 
@@ -30,6 +31,9 @@ class FakeTransport implements Transport {
   }
   close(): void {
     this.closed += 1;
+  }
+  abandon(): void {
+    this.abandoned += 1;
   }
   says(type: string, fields: Record<string, unknown> = {}): void {
     this.options?.listener.message(JSON.stringify({ type, ...fields }));
