@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from duplex_models.sim import SimOptions, make
 from duplex_models.sim.stages import SimThink
 from test_live_call import Caller
 from test_live_websocket import until
+from test_logs_hold_no_secrets import logging_to
 
 from duplex.actor.host import SessionHost
 from duplex.config import load
@@ -213,6 +215,25 @@ async def test_a_websocket_comes_back_by_its_subprotocol() -> None:
         await caller.peer.close()
         await back.close()  # a goodbye
         await server.until(sessions=0, detached=0)
+
+
+async def test_no_token_is_logged_or_measured() -> None:
+    written = io.StringIO()
+    with logging_to(written):
+        async with served() as server:
+            first, second = Caller(), Caller()
+            _, told = await server.call(first)
+            _, again = await server.call(second, told[-1]["token"])
+            protocols = ("realtime", "duplex-resume.rt_wrong")
+            with pytest.raises(WSServerHandshakeError):
+                await server.http.ws_connect("/v1/realtime", headers=_bearer(), protocols=protocols)
+            measures = await (await server.http.get("/metrics", headers=_bearer())).text()
+            for caller in (first, second):
+                await caller.peer.close()
+    shown = written.getvalue() + measures
+    assert "session_resumed" in shown
+    for token in (told[-1]["token"], again[-1]["token"], "rt_wrong"):
+        assert token not in shown
 
 
 async def test_a_server_that_drains_waits_for_nobody_who_is_away() -> None:
