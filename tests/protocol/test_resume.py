@@ -65,11 +65,11 @@ class Served:
 
 
 @asynccontextmanager
-async def served(**server: Any) -> AsyncIterator[Served]:
+async def served(script: str = "One two three.", **server: Any) -> AsyncIterator[Served]:
     keys = {"app": APP, "other": OTHER}
     settings = load(server={"port": 0, "close_timeout_s": 1.0, "sessions_max": ROOM, "api_keys": keys, **server})
     observer = Observer()
-    host = SessionHost(settings, make(SimOptions(script=("One two three.",))), observer.record)
+    host = SessionHost(settings, make(SimOptions(script=(script,))), observer.record)
     async with listening(host, settings.server, observer) as url, asyncio.timeout(CEILING_S):
         await host.start(lambda line: None)
         async with ClientSession(url) as http:
@@ -139,6 +139,27 @@ async def test_a_call_that_is_lost_goes_on_where_it_was() -> None:
         assert (await server.post(fourth, told[-1]["token"])).status == 404, "who hangs up does not come back"
         await fourth.peer.close()
         await second.peer.close()
+
+
+async def test_a_client_that_vanishes_while_it_is_spoken_to_keeps_what_it_heard() -> None:
+    story = " ".join(f"This is sentence number {n}." for n in range(1, 20))
+    async with served(script=story, vanish_timeout_s=1.0) as server:
+        lost, back = Caller(), Caller()
+        _, told = await server.call(lost)
+        say(lost, "Tell me a story.")
+        await lost.until("output_audio_buffer.started")
+        # Half open: no packet comes any more, and nobody says so.
+        for protocol in lost.peer.sctp.transport.transport._connection._protocols:
+            protocol.transport.abort()
+        await server.until(sessions=1, detached=1)
+        assert server.observer.value("duplex_replies_total", status="cancelled") == 1
+        _, told = await server.call(back, told[-1]["token"])
+        asked, heard = restored(told)
+        assert asked == "Tell me a story."
+        assert heard != story
+        assert story.startswith(heard)
+        for caller in (lost, back):
+            await caller.peer.close()
 
 
 async def test_a_reload_takes_the_half_open_call_over() -> None:
