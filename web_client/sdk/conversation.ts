@@ -243,8 +243,9 @@ export class Conversation {
           break;
         } catch (error) {
           starting.signal.throwIfAborted();
-          const passes = error instanceof ConnectError && PASSING.has(error.problem.kind);
-          if (!passes || Date.now() - lostAt > ticket.windowMs) throw error;
+          if (!(error instanceof ConnectError) || !PASSING.has(error.problem.kind)) throw error;
+          // After a loss that is what has happened; after a load the page says what is in the way.
+          if (Date.now() - lostAt > ticket.windowMs) throw this.#former === null ? error : new ConnectError({ kind: "lost" });
         }
       }
       this.#former = null;

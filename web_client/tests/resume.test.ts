@@ -89,7 +89,7 @@ describe("a lost connection", () => {
     expect(conversation.state.phase).toBe("reconnecting");
     await vi.advanceTimersByTimeAsync(6_000);
     expect(conversation.state.phase).toBe("idle");
-    expect(conversation.state.problem).toEqual({ kind: "unreachable" });
+    expect(conversation.state.problem).toEqual({ kind: "lost" });
     expect(stored.size).toBe(0);
     expect([0, 1, 2, 9].map(backoffMs)).toEqual([0, 500, 1_000, 4_000]);
   });
