@@ -59,6 +59,10 @@ class ServerSettings(_Section):
     """Audio of a WebSocket client that waits to be analysed; over it the socket is not read until it is less."""
     close_timeout_s: float = Field(2.0, gt=0, le=30)
     """Time that a closing WebSocket has to take its last events; then the connection is cut."""
+    resume_window_s: float = Field(30.0, ge=0, le=3600)
+    """Time in which a client that asked for it may come back to its conversation after its connection was lost; 0: none may."""
+    detached_max: int = Field(100, ge=0, le=10_000)
+    """Sessions that wait for their client at once, each in its place; one more that is lost ends."""
     drain_timeout_s: float = Field(30.0, ge=0, le=3600)
     """Time that a stopping server gives its sessions to end by themselves; a second signal ends them at once."""
     page_dir: Path | None = None

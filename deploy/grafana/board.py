@@ -251,7 +251,14 @@ _ROWS: Final = (
         panels=(
             Panel(
                 title="Sessions", kind="timeseries", unit="none",
-                queries=((gauge("duplex_sessions"), "live"), (gauge("duplex_sessions_max"), "at most")),
+                queries=(
+                    (gauge("duplex_sessions"), "live"), (gauge("duplex_sessions_detached"), "of them waiting for their client"),
+                    (gauge("duplex_sessions_max"), "at most"),
+                ),
+            ),
+            Panel(
+                title="Lost connections, by what came of them", kind="timeseries", unit="ops", stacked=True,
+                queries=((total("duplex_resumes_total", "outcome"), "{{outcome}}"),),
             ),
             Panel(
                 title="Asked for", kind="timeseries", unit="ops", stacked=True,

@@ -48,6 +48,7 @@ from duplex.session.effects import (
     Enqueue,
     Hold,
     Observe,
+    OfferResume,
     ReleaseOutput,
     Repace,
     Send,
@@ -55,8 +56,18 @@ from duplex.session.effects import (
     SubmitPicture,
     SubmitUtterance,
 )
-from duplex.session.events import ReplyAudio, ServerEvent, SessionCreated
-from duplex.session.messages import Connected, Disconnected, Heard, Inbound, Network, Sampled, Sent, StageOutput
+from duplex.session.events import ReplyAudio, ServerEvent, SessionCreated, SessionToken
+from duplex.session.messages import (
+    Connected,
+    Detached,
+    Disconnected,
+    Heard,
+    Inbound,
+    Network,
+    Sampled,
+    Sent,
+    StageOutput,
+)
 from duplex.session.traits import Traits
 from duplex.session.view import LaneState
 from duplex.stages.contract import Role
@@ -98,6 +109,8 @@ class ActorContext:
     watch: Watch | None = None
     make_core: MakeCore = SessionCore
     """Makes a session's core; a recorder makes one that is under record."""
+    offer: Callable[[str], str | None] = lambda session_id: None
+    """Makes the next token that resumes a session; None: no session can be resumed."""
 
 
 class SessionActor:
@@ -170,6 +183,8 @@ class SessionActor:
         self._ticked = Samples(0)
         self._ticks_in_flight = 0
         self._opened = False
+        self._detached = False
+        """The client is away: events are numbered and kept in the ring, and go nowhere."""
         self._early: deque[ServerEvent] = deque(maxlen=_EARLY_EVENTS)
         """What happened before the client could be told; overflow rule: `drop_oldest`."""
         self._frame: VideoFrame | None = None
@@ -197,8 +212,20 @@ class SessionActor:
     # MediaSink. -----------------------------------------------------------------------------------------------------
 
     def attach(self, transport: Transport) -> None:
-        """Give the session its way to the client; before anything else."""
+        """Give the session its way to the client: before anything else, and again after `detach`."""
         self._transport = transport
+        self._playing = self._cut_at = None
+
+    def detach(self, quiet: MonoNs) -> None:
+        """The way to the client is lost; the session stays as it is, and waits.
+
+        Args:
+            quiet: time since the client's last sign of life.
+        """
+        self.post(Detached(quiet=quiet))
+        self._transport = None
+        self._opened = False
+        self._detached = True
 
     def hear(self, pcm: Int16Array, arrived: MonoNs | None = None) -> None:
         """Take the next input audio: shape (n,), mono, 16 kHz."""
@@ -285,6 +312,7 @@ class SessionActor:
 
     def channel_open(self) -> None:
         """Events can be sent."""
+        self._detached = False
         self.post(Connected())
 
     def receive(self, text: str | bytes) -> None:
@@ -339,6 +367,16 @@ class SessionActor:
     def transport_name(self) -> TransportName:
         """How the client is connected."""
         return self._transport_name
+
+    @property
+    def resumable(self) -> bool:
+        """The client asked to be waited for."""
+        return self._core.config.resume
+
+    @property
+    def ended(self) -> bool:
+        """The session has given everything back."""
+        return self._closed
 
     @property
     def opened(self) -> bool:
@@ -418,6 +456,8 @@ class SessionActor:
                 self._runners.repace(role, job_id, pace)
             case EndSession(reason=reason):
                 self._ending = reason
+            case OfferResume():
+                self._offer_resume()
             case _:
                 self._execute_output(effect)
 
@@ -445,6 +485,9 @@ class SessionActor:
                 self.egress.release(reply, content)
 
     def _send(self, event: ServerEvent) -> None:
+        if self._detached:
+            self._encoder.encode(event)
+            return
         if self._transport is None:
             return
         if not self._opened and not isinstance(event, SessionCreated):
@@ -456,6 +499,11 @@ class SessionActor:
             self._opened = True
             while self._early:
                 self._send(self._early.popleft())
+
+    def _offer_resume(self) -> None:
+        token = self._context.offer(self.session_id)
+        if token is not None:
+            self._send(SessionToken(token=token, window_s=self._context.settings.server.resume_window_s))
 
     def _with_frame(self, job: Job) -> Job:
         frame, age_ms_max = self._frame, self._context.settings.camera.frame_age_ms_max

@@ -16,8 +16,11 @@ from typing import Any
 import structlog
 
 from duplex.actor.actor import ActorContext, SessionActor
+from duplex.actor.attachment import Attachment
+from duplex.actor.detached import Owner
 from duplex.actor.door import Door
 from duplex.actor.executor import ThreadExecutor
+from duplex.actor.resume import Resumption
 from duplex.actor.watch import LiveSession, SessionRecorder, Watch
 from duplex.config import Settings
 from duplex.media.contract import Transport
@@ -40,6 +43,7 @@ from duplex.units import MonoNs
 
 _log = structlog.get_logger("duplex.host")
 _Measure = Callable[[str, float, dict[str, str]], None]
+_ANYBODY = Owner(tenant="default", key=None)
 _ENDED_KEPT = 1000
 """Ended calls that are remembered, for clients that hang up late."""
 
@@ -104,9 +108,10 @@ class SessionHost:
             recorded=recorder is not None,
         )
         self._recorder = recorder
+        self._resume = Resumption(settings.server, self._executor, observe, self._end)
         self._context = ActorContext(
             settings=settings, profile=profile, runners=self._runners, executor=self._executor, observe=observe,
-            close=self._close_transport, tick_ms=pack.tick_ms, watch=watch,
+            close=self._close_transport, tick_ms=pack.tick_ms, watch=watch, offer=self._resume.offer,
             make_core=SessionCore if recorder is None else recorder.core,
         )  # fmt: skip
         self._door = Door(
@@ -127,7 +132,8 @@ class SessionHost:
         self._ended: deque[str] = deque(maxlen=_ENDED_KEPT)
         """Ids of the sessions that ended last."""
         self._pumps: dict[str, _Pump] = {}
-        self._peers: dict[str, WebRtcPeer] = {}
+        self._attachments: dict[str, Attachment] = {}
+        """By session: the hold of its present transport."""
         self._reasons = ["loading the model"]
         self._empty = asyncio.Event()
         self._empty.set()
@@ -146,7 +152,7 @@ class SessionHost:
 
     @property
     def sessions(self) -> int:
-        """Live sessions, connecting ones included."""
+        """Live sessions, connecting ones and those that wait for their client included."""
         return len(self._actors)
 
     @property
@@ -214,67 +220,83 @@ class SessionHost:
         self,
         offer_sdp: str,
         session: dict[str, Any] | None,
-        tenant: str = "default",
+        owner: Owner = _ANYBODY,
+        token: str | None = None,
         *,
         locked: dict[str, Any] | None = None,
     ) -> tuple[str, str]:
-        """Open a WebRTC session; return the call's id and the SDP answer.
+        """Open a WebRTC session, or resume one; return the call's id and the SDP answer.
 
         Args:
-            tenant: whose share of the stages it takes.
+            owner: whose share of the stages it takes, and who may resume it.
+            token: of the session to resume, which keeps its configuration.
             locked: the session object of the lock that its client is under; None: under none.
 
         Raises:
             OfferError: the offer is wrong. SessionRejected: the session object is. ServerBusy: no room.
+            ResumeRefused: there is nothing to resume.
         Cancel: closes what was opened.
         """
-        call_id, config, new_id = self._begin("rtc", session, locked)
-        self._door.admit(self.not_ready_reasons)
-        actor = self._open(call_id, config, "webrtc", new_id, tenant)
-        peer = self._peers[call_id] = WebRtcPeer(
-            sink=actor, ticker=self._ticker, media=self._media, server=self._settings.server
-        )
-        actor.attach(peer)
+        if token is not None:
+            actor = self._find(token, owner, "webrtc")
+        else:
+            call_id, config, new_id = self._begin("rtc", session, locked)
+            self._door.admit(self.not_ready_reasons)
+            actor = self._open(call_id, config, "webrtc", new_id, owner)
+        attachment = self._attachment(actor)
+        peer = WebRtcPeer(sink=attachment, ticker=self._ticker, media=self._media, server=self._settings.server)
         try:
-            return call_id, await peer.answer(offer_sdp)
+            answer = await peer.answer(offer_sdp)
+            if actor.ended:  # meanwhile
+                self._resume.refuse()
         except BaseException:
+            attachment.release()
             await peer.close("server")
-            actor.closed("server")
+            if token is None:
+                actor.closed("server")
             raise
+        self._attach(actor, attachment, peer, resumed=token is not None)
+        return actor.session_id, answer
 
     def open_websocket(
         self,
         transport: Transport,
         session: dict[str, Any] | None,
-        tenant: str = "default",
+        owner: Owner = _ANYBODY,
+        token: str | None = None,
         *,
         locked: dict[str, Any] | None = None,
-    ) -> SessionActor:
-        """Open a session on a WebSocket whose events go to `transport`.
+    ) -> Attachment:
+        """Open a session on a WebSocket whose events go to `transport`, or resume one.
 
         Raises:
-            SessionRejected, ServerBusy: as `open_call`.
+            SessionRejected, ServerBusy, ResumeRefused: as `open_call`.
         """
-        session_id, config, new_id = self._begin("sess", session, locked)
-        self._door.admit(self.not_ready_reasons)
-        actor = self._open(session_id, config, "websocket", new_id, tenant)
-        actor.attach(transport)
-        pump = self._pumps[session_id] = _Pump(actor)
-        self._ticker.add(pump)
-        return actor
+        if token is not None:
+            actor = self._find(token, owner, "websocket")
+        else:
+            session_id, config, new_id = self._begin("sess", session, locked)
+            self._door.admit(self.not_ready_reasons)
+            actor = self._open(session_id, config, "websocket", new_id, owner)
+            pump = self._pumps[session_id] = _Pump(actor)
+            self._ticker.add(pump)
+        attachment = self._attachment(actor)
+        self._attach(actor, attachment, transport, resumed=token is not None)
+        return attachment
 
     async def hangup(self, call_id: str) -> bool:
         """End a call, or take note that it has ended already; False when there was none of that id lately."""
         actor = self._actors.get(call_id)
         if actor is None:  # a client hangs up and closes its connection, and the closing may arrive first
             return call_id in self._ended
-        await actor.close("client")
+        await actor.close("hangup")
         return True
 
     async def drain(self) -> None:
         """Refuse new sessions and wait until those that live have ended. Cancel: at any time."""
         if "draining" not in self._reasons:
             self._reasons.append("draining")
+        self._resume.end_waiting("server")
         await self._empty.wait()
 
     async def close(self) -> None:
@@ -315,18 +337,63 @@ class SessionHost:
         config: SessionConfig,
         transport: TransportName,
         new_id: Callable[[str], str],
-        tenant: str,
+        owner: Owner,
     ) -> SessionActor:
         context = replace(self._context, observe=self._door.watched())
         actor = SessionActor(
-            session_id, config, transport, context, new_id, lambda: JobId(next(self._jobs)), self._closed, tenant
-        )
+            session_id, config, transport, context, new_id, lambda: JobId(next(self._jobs)), self._closed,
+            owner.tenant,
+        )  # fmt: skip
         self._actors[session_id] = actor
+        self._resume.began(session_id, owner)
         self._began[session_id] = next(self._keys), self._executor.now()
         self._empty.clear()
         self._observe("duplex_sessions", self.sessions, {})
         _log.info("session_opened", session_id=session_id, transport=transport, live=self.sessions)
         return actor
+
+    # Transports come and go. ----------------------------------------------------------------------------------------
+
+    def _find(self, token: str, owner: Owner, transport: TransportName) -> SessionActor:
+        actor = self._actors[self._resume.find(token, owner)]
+        if actor.transport_name != transport:
+            self._resume.refuse()
+        return actor
+
+    def _attachment(self, actor: SessionActor) -> Attachment:
+        return Attachment(actor, self._executor.now, lambda attachment, reason: self._lost(actor, attachment, reason))
+
+    def _attach(self, actor: SessionActor, attachment: Attachment, transport: Transport, *, resumed: bool) -> None:
+        """Give a session its transport; a former one that is still there goes."""
+        former = self._attachments.get(actor.session_id)
+        if former is not None:
+            former.release()
+            self._detach(actor, former)
+            if former.transport is not None:
+                self._close_transport(former.transport, "taken_over")
+        if actor.ended:  # it broke as it was detached
+            self._close_transport(transport, "error")
+            return
+        attachment.transport = transport
+        self._attachments[actor.session_id] = attachment
+        actor.attach(transport)
+        if resumed:
+            self._resume.attached(actor.session_id)
+
+    def _detach(self, actor: SessionActor, attachment: Attachment) -> None:
+        del self._attachments[actor.session_id]
+        actor.detach(MonoNs(self._executor.now() - attachment.heard_at))
+
+    def _lost(self, actor: SessionActor, attachment: Attachment, reason: str) -> None:
+        """A transport has ended: its session ends with it, or waits for another."""
+        waits = actor.resumable and not actor.ended and not self._reasons
+        if waits and self._resume.waits(actor.session_id, attachment, actor.transport_name, reason):
+            self._detach(actor, attachment)
+        else:
+            actor.closed(reason)
+
+    def _end(self, session_id: str, reason: str) -> None:
+        self._actors[session_id].closed(reason)
 
     def _close_transport(self, transport: Transport, reason: str) -> None:
         """A session broke: its connection goes too."""
@@ -340,7 +407,8 @@ class SessionHost:
         self._actors.pop(session_id, None)
         self._ended.append(session_id)
         self._began.pop(session_id, None)
-        self._peers.pop(session_id, None)
+        self._attachments.pop(session_id, None)
+        self._resume.ended(session_id)
         pump = self._pumps.pop(session_id, None)
         if pump is not None:
             self._ticker.remove(pump)

@@ -2,7 +2,7 @@
 
 from duplex.protocol.decode import AppendAudio, Decoded, TransportName, decode
 from duplex.protocol.encode import WireEncoder, to_json
-from duplex.protocol.errors import ProtocolError, RemoteProtocolError, ServerBusy, SessionRejected
+from duplex.protocol.errors import ProtocolError, RemoteProtocolError, ResumeRefused, ServerBusy, SessionRejected
 from duplex.protocol.session_config import WireProfile, initial
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "Decoded",
     "ProtocolError",
     "RemoteProtocolError",
+    "ResumeRefused",
     "ServerBusy",
     "SessionRejected",
     "TransportName",

@@ -174,7 +174,9 @@ def _translate(event: wire.ClientEvent, context: _Context) -> Decoded:
         case wire.ResponseCreate():
             return _create_reply(event, context)
         case wire.DuplexSessionResume():
-            raise RemoteProtocolError(errors.UNSUPPORTED, "This server cannot resume a session.", "type")
+            raise RemoteProtocolError(
+                errors.UNSUPPORTED, "A session is resumed with a connection, not within one: docs/resume.md.", "type"
+            )
         case _:
             return _translate_plain(event, context.arrived)
 

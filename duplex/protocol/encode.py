@@ -50,6 +50,8 @@ from duplex.session.events import (
     ServerEvent,
     SessionCreated,
     SessionEnding,
+    SessionResumed,
+    SessionToken,
     SessionUpdated,
     SpeechStarted,
     SpeechStopped,
@@ -246,7 +248,9 @@ def _chars_in(value: object) -> int:
 _TEXT_OF = {"audio": "response.output_audio_transcript", "text": "response.output_text"}
 _OwnEvent = TurnMetrics | TurnLimited | ContextTrimmed | SessionEnding
 _PlainEvent = (
-    SpeechStarted
+    SessionResumed
+    | SessionToken
+    | SpeechStarted
     | SpeechStopped
     | InputCommitted
     | InputCleared
@@ -273,6 +277,10 @@ def _encode_plain(event: _PlainEvent) -> list[_Event]:
         case Failure():
             error = {"type": event.kind, "code": event.code, "message": event.message, "param": event.param}
             return [{"type": "error", "error": error | {"event_id": event.event_id}}]
+        case SessionResumed(items=items):
+            return [{"type": "duplex.session.resumed", "items": items}]
+        case SessionToken(token=token, window_s=window_s):
+            return [{"type": "duplex.session.token", "token": token, "window_s": window_s}]
         case TurnMetrics() | TurnLimited() | ContextTrimmed() | SessionEnding():
             return [_encode_own(event)]
         case SpeechStarted() | SpeechStopped() | InputCommitted() | InputCleared():
@@ -317,6 +325,8 @@ def _encode_item(
     match event:
         case ItemAdded(item=view, previous_item_id=previous):
             fields: _Event = {"previous_item_id": previous, "item": wire_objects.item(view)}
+            if event.restored:
+                fields["duplex"] = {"restored": True}
             return [{"type": f"conversation.item.{step}", **fields} for step in ("added", "done")]
         case ItemRetrieved(item=view):
             return [{"type": "conversation.item.retrieved", "item": wire_objects.item(view)}]

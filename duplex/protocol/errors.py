@@ -3,7 +3,8 @@
     ProtocolError
     ├── RemoteProtocolError   an event or a session object of the client is wrong; carries its wire code
     │   └── SessionRejected   the same, while a session is being opened: nothing was started
-    └── ServerBusy            no room for one more session; carries when to try again
+    ├── ServerBusy            no room for one more session; carries when to try again
+    └── ResumeRefused         the token resumes nothing: unknown, spent, somebody else's, or of the other transport
 
 Codes that stock clients look for keep the names they know: the clients compare strings. Source: STYLE.md §8.
 """
@@ -72,3 +73,7 @@ class ServerBusy(ProtocolError):
     def __init__(self, retry_after_s: int = 5) -> None:
         super().__init__(f"every session is taken; try again in {retry_after_s} s")
         self.retry_after_s = retry_after_s
+
+
+class ResumeRefused(ProtocolError):
+    """The token resumes nothing. Why is not told: who guesses tokens learns nothing of those that are there."""

@@ -132,6 +132,7 @@ def initial(
         "duplex": {
             "lead_ms": profile.lead_ms,
             "on_onset": profile.on_onset,
+            "resume": False,
             "greeting": _shown_greeting(profile.greeting),
         },
     }
@@ -239,6 +240,8 @@ def _merge_duplex(wire: dict[str, Any], update: DuplexUpdate, profile: WireProfi
         wire["lead_ms"] = profile.lead_ms if update.lead_ms is None else update.lead_ms
     if "on_onset" in update.model_fields_set:
         wire["on_onset"] = update.on_onset or profile.on_onset
+    if "resume" in update.model_fields_set:
+        wire["resume"] = bool(update.resume)
     if "greeting" in update.model_fields_set:
         wire["greeting"] = _shown_greeting(profile.greeting) if update.greeting is None else update.greeting
 
@@ -282,6 +285,7 @@ def _resolve(wire: Mapping[str, Any]) -> SessionConfig:
         on_onset=wire["duplex"]["on_onset"],
         lead_ms=None if lead == _UNLIMITED else lead,
         greeting=None if greeting == _NO_GREETING else Greeting(**greeting),
+        resume=wire["duplex"]["resume"],
         wire=wire,
     )
 

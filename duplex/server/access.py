@@ -142,17 +142,20 @@ class Access:
             raise ApiError(403, "api_key_required", "The client secret is not made for this route: use an API key.")
 
     @contextmanager
-    def seat(self, request: web.Request) -> Iterator[Seat]:
+    def seat(self, request: web.Request, *, counts: bool = True) -> Iterator[Seat]:
         """Count one more session to who asks for it, before anything else is done for it.
 
         The seat is given back at the end of the block, unless a session keeps it: `Seat.session_id`.
+
+        Args:
+            counts: False for a session that is resumed and has kept its seat.
 
         Raises:
             ApiError: 429: they ask too often, or have as many sessions as they may.
         """
         caller = self._begin_session(request)
         try:
-            seat = self._seats.take(self._seat_bounds(caller))
+            seat = self._seats.take(self._seat_bounds(caller) if counts else {})
         except TooManySessionsError:
             message = "There are as many live sessions of this caller as it may have: end one first."
             raise ApiError(429, "too_many_sessions", message, retry_after_s=_SEAT_RETRY_S) from None

@@ -13,15 +13,15 @@ from aiohttp import BodyPartReader, web
 
 from duplex.config import ServerSettings
 from duplex.media.sdp import OfferError
-from duplex.protocol import RemoteProtocolError, ServerBusy, SessionRejected
+from duplex.protocol import RemoteProtocolError, ResumeRefused, ServerBusy, SessionRejected
 from duplex.protocol.strict_json import read_object
 from duplex.server.access import Access, Caller, caller_of
 from duplex.server.answers import ApiError
 from duplex.server.body import bounded, read_body, text_of
 from duplex.server.client_secrets import merge
 from duplex.server.host_contract import SessionHost
+from duplex.server.resume import not_resumable, owner_of, token_of
 from duplex.server.seats import Seat
-from duplex.server.tenant import tenant_of
 
 _CALL_ID = re.compile(r"rtc_[0-9A-Za-z_-]{1,64}")
 _PARTS_MAX = 8
@@ -76,24 +76,28 @@ class Calls:
         app.router.add_post("/v1/realtime/calls/{call_id}/{verb:accept|refer|reject}", self._sip_only)
 
     async def _create(self, request: web.Request) -> web.Response:
-        with self._access.seat(request) as seat:
-            return await self._open(request, seat)
+        token = token_of(request)
+        with self._access.seat(request, counts=token is None) as seat:
+            if token is None:  # a session that is resumed has kept its place
+                check_room(self._host)
+            return await self._open(request, seat, token)
 
-    async def _open(self, request: web.Request, seat: Seat) -> web.Response:
-        check_room(self._host)
+    async def _open(self, request: web.Request, seat: Seat, token: str | None) -> web.Response:
         try:
             async with asyncio.timeout(self._settings.request_timeout_s):
                 offer, session = await self._read(request)
         except TimeoutError:
             raise ApiError(408, "request_timeout", "The offer did not arrive in time.") from None
         session, locked = opening(caller_of(request), session)
-        tenant = tenant_of(request, self._settings)
+        owner = owner_of(request, self._settings)
         try:
-            call_id, answer = await self._host.open_call(offer, session, tenant, locked=locked)
+            call_id, answer = await self._host.open_call(offer, session, owner, token, locked=locked)
         except OfferError as error:
             raise ApiError(error.status, "invalid_offer", error.message, "sdp") from None
         except SessionRejected as error:
             raise ApiError(400, error.code, error.message, error.param) from None
+        except ResumeRefused:
+            raise not_resumable() from None
         except ServerBusy as error:
             raise busy(self._host, error) from None
         seat.session_id = call_id

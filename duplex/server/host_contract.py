@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from duplex.actor.detached import Owner
 from duplex.actor.watch import LiveSession
 from duplex.media.contract import Transport
 from duplex.stages.contract import ModelPack, Progress
@@ -26,7 +27,7 @@ class EventSink(Protocol):
         """Take one client event; bytes when it was no text."""
 
     def closed(self, reason: str) -> None:
-        """The connection is gone; called once, last. Reasons: client, vanished, server, error."""
+        """The connection is gone; called once, last. Reasons: client, left, vanished, server, error."""
 
 
 class SessionHost(Protocol):
@@ -86,14 +87,16 @@ class SessionHost(Protocol):
         self,
         offer_sdp: str,
         session: dict[str, Any] | None,
-        tenant: str = "default",
+        owner: Owner,
+        token: str | None = None,
         *,
         locked: dict[str, Any] | None = None,
     ) -> tuple[str, str]:
-        """Open a WebRTC session.
+        """Open a WebRTC session, or resume one.
 
         Args:
-            tenant: whose share of the stages it takes.
+            owner: whose share of the stages it takes, and who may resume it.
+            token: of the session to resume.
             locked: the session object of the lock that its client is under; None: under none.
 
         Returns:
@@ -102,6 +105,7 @@ class SessionHost(Protocol):
             OfferError: the offer is wrong; carries the HTTP status.
             SessionRejected: the session object is wrong.
             ServerBusy: no room.
+            ResumeRefused: there is nothing to resume.
         Cancel: closes what was opened.
         """
 
@@ -109,14 +113,15 @@ class SessionHost(Protocol):
         self,
         transport: Transport,
         session: dict[str, Any] | None,
-        tenant: str = "default",
+        owner: Owner,
+        token: str | None = None,
         *,
         locked: dict[str, Any] | None = None,
     ) -> EventSink:
-        """Open a session on a WebSocket whose events go to `transport`.
+        """Open a session on a WebSocket whose events go to `transport`, or resume one.
 
         Raises:
-            SessionRejected, ServerBusy: as `open_call`.
+            SessionRejected, ServerBusy, ResumeRefused: as `open_call`.
         """
 
     async def hangup(self, call_id: str) -> bool:

@@ -6,20 +6,22 @@ import asyncio
 from typing import Final
 
 import structlog
-from aiohttp import WSMsgType, web
+from aiohttp import WSCloseCode, WSMsgType, web
 
 from duplex.config import ServerSettings
-from duplex.protocol import ServerBusy, SessionRejected
+from duplex.protocol import ResumeRefused, ServerBusy, SessionRejected
 from duplex.server.access import Access, caller_of
 from duplex.server.answers import ApiError
 from duplex.server.calls import busy, opening
 from duplex.server.host_contract import EventSink, SessionHost
-from duplex.server.tenant import tenant_of
+from duplex.server.resume import not_resumable, owner_of, token_of
 from duplex.server.transport import WebSocketTransport
 from duplex.telemetry import log_failure
 
 _SUBPROTOCOL: Final = "realtime"
 """The only one that is ever selected: the others that browsers offer carry keys."""
+_NO_GOODBYE: Final = frozenset({WSCloseCode.GOING_AWAY, WSCloseCode.ABNORMAL_CLOSURE})
+"""Close codes of a page that reloads or is left, and of a connection that broke."""
 _YIELD_EVERY: Final = 16
 """Events of one client taken in a row before others get their turn."""
 _LOOK_AGAIN_S: Final = 0.02
@@ -81,8 +83,11 @@ class WebSocketRoute:
 
     def _open(self, transport: WebSocketTransport, request: web.Request) -> EventSink:
         session, locked = opening(caller_of(request), None)
+        owner, token = owner_of(request, self._settings), token_of(request)
         try:
-            return self._host.open_websocket(transport, session, tenant_of(request, self._settings), locked=locked)
+            return self._host.open_websocket(transport, session, owner, token, locked=locked)
+        except ResumeRefused:
+            raise not_resumable() from None
         except ServerBusy as error:
             raise busy(self._host, error) from None
         except SessionRejected as error:
@@ -144,7 +149,7 @@ class WebSocketRoute:
                 case WSMsgType.ERROR:
                     return "error"
                 case _:
-                    return "client"
+                    return "left" if socket.close_code in _NO_GOODBYE else "client"
             taken += 1
             if taken % _YIELD_EVERY == 0:
                 await asyncio.sleep(0)

@@ -49,6 +49,8 @@ class SessionConfig:
     on_onset: Literal["duck", "hold", "none"] = "duck"
     lead_ms: int | None = None
     """Run-ahead of WebSocket audio; None is unlimited."""
+    resume: bool = False
+    """The client keeps a token and comes back with it when its connection is lost."""
     greeting: Greeting | None = None
     """None: the user speaks first."""
     open_fields: frozenset[str] | None = None

@@ -99,6 +99,10 @@ class Conversation:
     def __len__(self) -> int:
         return len(self._items)
 
+    def views(self) -> list[ItemView]:
+        """Return a snapshot of every item, in order."""
+        return [item.view() for item in self._items]
+
     def get(self, item_id: str) -> Item:
         """Return an item.
 

@@ -19,7 +19,7 @@ from duplex.session.config import Greeting, SessionConfig
 from duplex.session.context import ContextWindow
 from duplex.session.conversation import Conversation, Item, ItemError
 from duplex.session.ear import Ear
-from duplex.session.effects import CutLane, Effect, EndSession, Outbox, ReleaseOutput
+from duplex.session.effects import CutLane, Effect, EndSession, OfferResume, Outbox, ReleaseOutput
 from duplex.session.events import (
     ContextTrimmed,
     Failure,
@@ -37,6 +37,7 @@ from duplex.session.events import (
     ReplyText,
     SessionCreated,
     SessionEnding,
+    SessionResumed,
     SessionUpdated,
     StatusReason,
     TurnMetrics,
@@ -54,6 +55,7 @@ from duplex.session.messages import (
     CreateItem,
     CreateReply,
     DeleteItem,
+    Detached,
     Disconnected,
     Heard,
     Inbound,
@@ -76,6 +78,7 @@ from duplex.timeline.playback import WebRtcDelay
 from duplex.units import (
     MonoNs,
     Samples,
+    samples_from_ns,
     seconds_from_ns,
     seconds_from_samples,
 )
@@ -155,6 +158,12 @@ class SessionCore:
         """A voice cut the last reply before it was heard."""
         self._cut_reason: StatusReason = "turn_detected"
         self._spoke = False
+        self._away = False
+        """The client has lost its connection and may come back: nothing is said to nobody."""
+        self._owes = False
+        """While it is away: a turn of the user has ended and was not answered by a sound."""
+        self._quiet = Samples(0)
+        """Output that left for a client that was gone already."""
         self._closed = False
         self._apply(config)
 
@@ -233,8 +242,9 @@ class SessionCore:
             case Sampled():
                 self._camera.sampled(msg.at, self._ear.watermark.position, self._now)
             case Connected():
-                self._outbox.send(SessionCreated(config=self.config))
-                self._greeter.connected(self._now)
+                self._connected()
+            case Detached():
+                self._detach(msg.quiet)
             case Disconnected():
                 self._disconnect()
             case _:
@@ -308,11 +318,14 @@ class SessionCore:
             message = "the voice is fixed after the first audio"
             self._failure("cannot_update_voice", message, msg.event_id, "session.audio.output.voice")
             return
+        offers = msg.config.resume and not self.config.resume
         self.config = msg.config
         self._apply(msg.config)
         self._outbox.send(SessionUpdated(config=self.config))
         self._greeter.configured(self._now)
         self._greet()
+        if offers:
+            self._outbox.add(OfferResume())
 
     def _apply(self, config: SessionConfig) -> None:
         # On WebSocket the audio is with the client already: only a cut makes sense of it.
@@ -408,7 +421,8 @@ class SessionCore:
         if item.text and self._wanted is not None and self._wanted.greeting is not None:
             self._wanted = None  # the user spoke first
         if auto and answers and not silent and (active is None or active.status != "accepted"):
-            self._wanted = _Wanted(CreateReply(), marks, marks["speech_end"])
+            self._owes = self._away
+            self._wanted = None if self._away else _Wanted(CreateReply(), marks, marks["speech_end"])
         self._start_wanted()
         self._speculation.discard("dropped")  # a turn that is not answered at once
 
@@ -471,6 +485,8 @@ class SessionCore:
 
     def _start_wanted(self) -> None:
         """Go on with what waits: a reply that was accepted before its words came, or the next turn's."""
+        if self._away:
+            return
         active = self.lane.active
         if active is not None and active.status == "accepted" and not self._listens:
             self._begin(active)
@@ -624,7 +640,8 @@ class SessionCore:
         self.lane.epoch += 1
         self._turns.drop()
         self._ticks.drop()
-        self._outbox.add(CutLane(lane=self.lane.number, epoch=self.lane.epoch, fade_ms=self._settings.barge_in.fade_ms))
+        fade_ms = 0 if reason == "disconnected" else self._settings.barge_in.fade_ms
+        self._outbox.add(CutLane(lane=self.lane.number, epoch=self.lane.epoch, fade_ms=fade_ms))
 
     def _settle_cut(self, epoch: int) -> None:
         """The egress is cut: what was heard is now known, to the word."""
@@ -637,7 +654,7 @@ class SessionCore:
             self._read_ahead()
 
     def _settle_cut_of(self, reply: Reply) -> None:
-        heard = self.lane.heard_at_cut(reply, self._now)
+        heard = Samples(max(0, self.lane.heard_at_cut(reply, self._now) - self._quiet))
         unheard = max(0, reply.generated - heard)
         item = reply.item
         cut_short = bool(unheard) or not reply.done
@@ -677,6 +694,45 @@ class SessionCore:
         self._wanted = None
         self._cut("disconnected")
         self._closed = True
+
+    # Away, and back. ------------------------------------------------------------------------------------------------
+
+    def _detach(self, quiet: MonoNs) -> None:
+        """The client is away: settle both sides' speech as far as it was heard, and begin nothing."""
+        active = self.lane.active
+        unheard = active is not None and active.modality == "audio" and active.playout is Playout.QUEUED
+        self._owes = self._owes or self._wanted is not None or (unheard and not self._traits.tick_mode)
+        self._away = True
+        # On WebSocket the client plays on by itself what it has got.
+        self._quiet = samples_from_ns(quiet) if self.lane.webrtc is not None else Samples(0)
+        self._ear.leave(self._now)
+        self._camera.give_up()
+        self._wanted = None
+        self._cut("disconnected")
+
+    def _connected(self) -> None:
+        """The client can be told of events: it is new, or has come back and is told where the conversation stands."""
+        self._outbox.send(SessionCreated(config=self.config))
+        returned, self._away = self._away, False
+        if returned:
+            self._quiet = Samples(0)
+            self.lane.new_way()
+            self._restore()
+        if self.config.resume:
+            self._outbox.add(OfferResume())
+        self._greeter.connected(self._now)
+        if self._owes:
+            self._owes = False
+            self._wanted = _Wanted(CreateReply(), {}, self._now)
+            self._start_wanted()
+
+    def _restore(self) -> None:
+        views = self.conversation.views()
+        self._outbox.send(SessionResumed(items=len(views)))
+        previous: str | None = None
+        for view in views:
+            self._outbox.send(ItemAdded(item=view, previous_item_id=previous, restored=True))
+            previous = view.id
 
     # Playback. ------------------------------------------------------------------------------------------------------
 

@@ -297,6 +297,15 @@ class Ear:
             self._mind.turn_foreseen(transcription.text, since)
         return True
 
+    def leave(self, now: MonoNs) -> None:
+        """The client is away: what it was saying is a turn as it stands, which nobody waits to have answered, or was none."""
+        self.barge_in.take_back("refused")
+        utterance = self._utterance
+        if utterance is None or not utterance.announced:
+            self._forget_utterance()
+        else:
+            self._commit(utterance, self._analysed, self._tracker.speech_end, auto=False, now=now)
+
     def close(self) -> None:
         """The session ends."""
         self._commit_wanted = None

@@ -107,6 +107,11 @@ class Send:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OfferResume:
+    """Give the client its next token, if sessions can be resumed at all; the shell makes it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Observe:
     """A measure, in base units, by the names of DESIGN.md §6."""
 
@@ -124,7 +129,7 @@ class EndSession:
 
 Effect = (
     Submit | SubmitUtterance | SubmitPicture | Drop | Repace | CutLane | Enqueue | Duck | Hold | ReleaseOutput | Send
-    | Observe | EndSession
+    | OfferResume | Observe | EndSession
 )  # fmt: skip
 
 

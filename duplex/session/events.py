@@ -61,6 +61,21 @@ class SessionUpdated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SessionResumed:
+    """The client has come back: so many items follow, as they stand (wire: duplex.session.resumed)."""
+
+    items: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionToken:
+    """What brings the client back after a loss; made by the shell, not by the core (wire: duplex.session.token)."""
+
+    token: str
+    window_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SpeechStarted:
     item_id: str
     start: Samples
@@ -89,6 +104,8 @@ class ItemAdded:
 
     item: ItemView
     previous_item_id: str | None
+    restored: bool = False
+    """It was there before the client came back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,7 +260,7 @@ class SessionEnding:
 
 
 ServerEvent = (
-    SessionCreated | SessionUpdated | SpeechStarted | SpeechStopped | InputCommitted | InputCleared | ItemAdded
+    SessionCreated | SessionUpdated | SessionResumed | SessionToken | SpeechStarted | SpeechStopped | InputCommitted | InputCleared | ItemAdded
     | ItemRetrieved | ItemDeleted | ItemTruncated | Overheard | Transcribed | TranscriptionFailed | ReplyCreated
     | ReplyOutputStarted | ReplyText | ReplyAudio | ReplyDone | PlayoutStarted | PlayoutStopped | PlayoutCleared
     | Failure | TurnMetrics | TurnLimited | ContextTrimmed | SessionEnding

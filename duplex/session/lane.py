@@ -239,6 +239,12 @@ class Lane:
         lost = (self.lost - reply.lost_before) * _LOST_PACKET if reply.playout is Playout.PLAYING else 0
         return Samples(max(self.played(reply), self.sent(reply) - lost))
 
+    def new_way(self) -> None:
+        """Another transport leads to the listener: nothing is known of it yet."""
+        self.lost = 0
+        if self.webrtc is not None:
+            self.webrtc = WebRtcDelay(self._pacing.client_buffer_ms, self._pacing.network_jitter_ms)
+
     def flush_player(self, now: MonoNs) -> None:
         """A cut: a WebSocket client drops what it has not played."""
         if self.webrtc is None:

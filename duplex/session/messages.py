@@ -15,7 +15,7 @@ from duplex.units import MonoNs, Samples, Span
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connected:
-    """The transport can carry events; the first message of a session."""
+    """The transport can carry events; the first message of a session, and again after `Detached`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +173,14 @@ class Rejected:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Detached:
+    """The transport is lost and the session waits for its client; the next `Connected` is its return."""
+
+    quiet: MonoNs
+    """Time since the client's last sign of life: what left meanwhile was not heard."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Disconnected:
     """The transport is gone; the last message of a session."""
 
@@ -183,4 +191,4 @@ ClientMessage = (
     Configure | CommitInput | ClearInput | CreateItem | RetrieveItem | DeleteItem | TruncateItem | CreateReply
     | CancelReply | ClearOutput | PlaybackReport | Rejected
 )  # fmt: skip
-Inbound = Connected | Heard | Sampled | StageOutput | Sent | Network | ClientMessage | Disconnected
+Inbound = Connected | Heard | Sampled | StageOutput | Sent | Network | ClientMessage | Detached | Disconnected

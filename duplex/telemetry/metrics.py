@@ -98,6 +98,12 @@ MEASURES: Final[dict[str, Measure]] = {
     "duplex_lead_seconds": _histogram("How far ahead of the listener a reply is", buckets=_LEAD),
     "duplex_playback_error_seconds": _histogram("Error bound of the playback front", buckets=_FAST),
     "duplex_sessions": _gauge("Live sessions"),
+    "duplex_sessions_detached": _gauge("Those of them that wait for a client whose connection was lost"),
+    "duplex_resumes_total": _counter(
+        "Clients that came back: resumed, taken_over (the former connection was half open), refused; or expired",
+        "outcome",
+        preset=("resumed", "taken_over", "refused", "expired"),
+    ),
     "duplex_sessions_max": _gauge("Sessions admitted at once"),
     "duplex_admission_total": _counter("Sessions asked for", "decision", "reason"),
     "duplex_event_loop_lag_seconds": _histogram("How late the event loop wakes", buckets=_FAST),

@@ -194,11 +194,13 @@ def test_a_full_server_says_when_to_come_back(serve: Serve, visit: Open, questio
 
 
 def test_a_lost_connection_offers_another(serve: Serve, visit: Open, question: Path) -> None:
-    server = serve(script=[ANSWER])
+    server = serve(script=[ANSWER], server={"resume_window_s": 2})
     seen = visit(server, microphone=question)
     of(seen, "talk").click()
     seen.phase("listening")
     server.process.kill()
+    seen.phase("reconnecting")
+    expect(of(seen, "state")).to_have_text("Reconnecting…")
     expect(of(seen, "notice")).to_contain_text("Connection lost", timeout=40_000)
     expect(of(seen, "notice-retry")).to_have_text("Reconnect")
     of(seen, "notice-retry").click()

@@ -10,6 +10,7 @@ from typing import Any
 
 from aiohttp import ClientSession
 
+from duplex.actor.detached import Owner
 from duplex.config import ServerSettings
 from duplex.media.contract import Transport
 from duplex.protocol import ServerBusy
@@ -62,6 +63,7 @@ class FakeHost:
         self.log: list[str] = []
         self.tenants: list[str] = []
         self.locks: list[dict[str, Any] | None] = []
+        self.tokens: list[str | None] = []
 
     @property
     def sessions(self) -> int:
@@ -82,11 +84,13 @@ class FakeHost:
         self,
         offer_sdp: str,
         session: dict[str, Any] | None,
-        tenant: str = "default",
+        owner: Owner,
+        token: str | None = None,
         *,
         locked: dict[str, Any] | None = None,
     ) -> tuple[str, str]:
-        self.tenants.append(tenant)
+        self.tenants.append(owner.tenant)
+        self.tokens.append(token)
         self.locks.append(locked)
         self.offers.append((offer_sdp, session))
         if self.refusal is not None:
@@ -97,12 +101,14 @@ class FakeHost:
         self,
         transport: Transport,
         session: dict[str, Any] | None,
-        tenant: str = "default",
+        owner: Owner,
+        token: str | None = None,
         *,
         locked: dict[str, Any] | None = None,
     ) -> FakeSession:
         self.check_room()
-        self.tenants.append(tenant)
+        self.tenants.append(owner.tenant)
+        self.tokens.append(token)
         self.locks.append(locked)
         if self.refusal is not None:
             raise self.refusal

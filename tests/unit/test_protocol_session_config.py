@@ -62,7 +62,7 @@ def test_defaults_are_resolved() -> None:
             },
             "output": {"format": {"type": "audio/pcm", "rate": 24000}, "voice": "low", "speed": 1.0},
         },
-        "duplex": {"lead_ms": 4000, "on_onset": "hold", "greeting": "none"},
+        "duplex": {"lead_ms": 4000, "on_onset": "hold", "resume": False, "greeting": "none"},
     }
 
 

@@ -44,6 +44,8 @@ FOR_DASHBOARDS = {
     "duplex_stage_running_jobs": {"stage"},
     "duplex_stage_busy_seconds_total": {"stage"},
     "duplex_stage_job_seconds_total": {"stage"},
+    "duplex_sessions_detached": set(),
+    "duplex_resumes_total": {"outcome"},
     "duplex_sessions_max": set(),
     "duplex_replies_total": {"status"},
     "duplex_event_loop_tasks": set(),

@@ -40,7 +40,7 @@ const conversation = new Conversation({
     const token = access.token();
     return new WebRtcTransport({ callsUrl: "/v1/realtime/calls", ...(token === null ? {} : { token }) });
   },
-  session: () => ({ type: "realtime", output_modalities: ["audio"] }),
+  session: () => ({ type: "realtime", output_modalities: ["audio"], duplex: { resume: true } }),
   onRemote: (stream) => {
     voice.srcObject = stream;
     meter.listen("assistant", stream);
@@ -170,7 +170,7 @@ composer.addEventListener("submit", (event) => {
   void sendText(textBox.value.trim());
 });
 textBox.addEventListener("input", () => render());
-addEventListener("pagehide", () => conversation.end());
+addEventListener("pagehide", () => conversation.leave());
 addEventListener("keydown", (event) => {
   if (event.repeat || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
   // The first Escape closes what is open.
@@ -291,4 +291,9 @@ new Orb(byId("orb", HTMLCanvasElement), {
 debug?.expose(conversation, () => strip.timeline);
 conversation.subscribe(render);
 render();
+if (conversation.resumable) {
+  // Browsers let no sound be measured before the user's first gesture.
+  addEventListener("pointerdown", () => void startMeter(), { once: true });
+  void startMeter().then(() => conversation.resume());
+}
 await showInfo();

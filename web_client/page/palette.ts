@@ -17,6 +17,7 @@ export function crownColour(colours: OrbColours, dark: boolean): Rgb {
 const LIGHT: Readonly<Record<Phase, OrbColours>> = {
   idle: { light: [214, 217, 226], deep: [148, 154, 172] },
   connecting: { light: [206, 212, 232], deep: [122, 132, 170] },
+  reconnecting: { light: [206, 212, 232], deep: [122, 132, 170] },
   listening: { light: [134, 231, 214], deep: [13, 148, 136] },
   thinking: { light: [160, 196, 255], deep: [63, 99, 214] },
   speaking: { light: [196, 181, 253], deep: [101, 72, 214] },
@@ -26,6 +27,7 @@ const LIGHT: Readonly<Record<Phase, OrbColours>> = {
 const DARK: Readonly<Record<Phase, OrbColours>> = {
   idle: { light: [96, 103, 122], deep: [38, 42, 54] },
   connecting: { light: [112, 122, 156], deep: [42, 48, 74] },
+  reconnecting: { light: [112, 122, 156], deep: [42, 48, 74] },
   listening: { light: [94, 234, 212], deep: [10, 92, 88] },
   thinking: { light: [125, 170, 255], deep: [30, 52, 138] },
   speaking: { light: [183, 163, 255], deep: [62, 38, 156] },

@@ -12,6 +12,8 @@ export function stateWords(state: ViewState): StateWords {
       return { label: "Ready to talk", hint: "Press the button and speak, or type." };
     case "connecting":
       return { label: "Connecting", hint: "Allow the microphone if your browser asks." };
+    case "reconnecting":
+      return { label: "Reconnecting…", hint: "Your conversation is kept for a moment." };
     case "listening":
       return listeningWords(state);
     case "thinking":
@@ -87,6 +89,12 @@ export function problemWords(problem: Problem, sessionsMax: number | null, now: 
       return {
         title: "No connection",
         text: "The server answered, but media did not get through. A firewall may be blocking UDP.",
+        actions: ["retry"],
+      };
+    case "over":
+      return {
+        title: "The conversation is over",
+        text: "It was not there any more to go on with. Starting begins a new one.",
         actions: ["retry"],
       };
     case "lost":

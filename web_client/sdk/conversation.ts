@@ -7,6 +7,7 @@ import { ConnectError, type Problem } from "./problem.ts";
 import { type ClientEvent, decode, type ServerEvent } from "./protocol.ts";
 import { reduce } from "./reduce.ts";
 import { INITIAL, isLive, type LocalEvent, type ViewState } from "./state.ts";
+import { backoffMs, SLEPT_MS, TicketBox, usableTicket } from "./ticket.ts";
 import type { Transport } from "./transport.ts";
 
 /** How long an interruption is shown as such. */
@@ -15,11 +16,14 @@ const INTERRUPTED_MS = 900;
 const GREETING_MS_MAX = 10_000;
 const RTT_EVERY_MS = 5_000;
 const ITEM_ID_BYTES = 12;
+const CLOCK_EVERY_MS = 1_000;
+/** Problems that may be over at the next attempt to come back. */
+const PASSING: ReadonlySet<Problem["kind"]> = new Set(["unreachable", "timeout", "full", "starting"]);
 
 export interface ConversationOptions {
   /** Makes the transport of the next conversation. */
   readonly transport: () => Transport;
-  /** The session object of the wire, read at each start. */
+  /** The session object of the wire, read at each start. With `duplex: { resume: true }` a lost conversation goes on. */
   readonly session: () => Readonly<Record<string, unknown>>;
   /** The model's voice, to be played. */
   readonly onRemote: (stream: MediaStream) => void;
@@ -50,10 +54,14 @@ export class Conversation {
   readonly #playback: PlaybackReporter;
   #state = INITIAL;
   #transport: Transport | null = null;
+  /** The connection that was lost, while we try to come back: an end still hangs up by it. */
+  #former: Transport | null = null;
+  readonly #tickets = new TicketBox();
   #starting: AbortController | null = null;
   #greeted: (() => void) | null = null;
   #settleTimer: ReturnType<typeof setTimeout> | undefined;
   #rttTimer: ReturnType<typeof setInterval> | undefined;
+  #clockTimer: ReturnType<typeof setInterval> | undefined;
   /** Events whose failure means only that there was nothing left to stop. */
   readonly #harmless = new Set<string>();
 
@@ -101,24 +109,44 @@ export class Conversation {
     try {
       const track = microphone ? await this.#microphone.open() : null;
       starting.signal.throwIfAborted();
-      await this.#connect(track, starting.signal);
-      this.#rttTimer = setInterval(() => void this.#measureRtt(), RTT_EVERY_MS);
-      void this.#measureRtt();
+      await this.#connect(track, starting.signal, null);
+      this.#startTimers();
       return true;
     } catch (error) {
-      if (this.#starting !== starting) {
-        // A newer start, or an end, has put its own state in place; after an end nobody needs what was opened since.
-        if (this.#starting === null) this.#closeMicrophone();
-        return false;
-      }
-      this.end();
-      this.#local({ type: "local.problem", problem: problemOf(error) });
-      return false;
+      return this.#failed(starting, error);
     }
+  }
+
+  /** Whether a conversation of this tab may still be waiting for us. */
+  get resumable(): boolean {
+    return this.#state.phase === "idle" && usableTicket(this.#tickets.ticket, Date.now()) !== null;
+  }
+
+  /** Go on with the conversation that the page had before it was loaded anew. Resolves to whether it is live. */
+  async resume(): Promise<boolean> {
+    const ticket = usableTicket(this.#tickets.ticket, Date.now());
+    if (ticket === null || this.#state.phase !== "idle") return false;
+    return this.#comeBack(ticket.microphone);
+  }
+
+  /** The page goes away, perhaps to be loaded anew: a conversation that can be resumed is left waiting, any other ends. */
+  leave(): void {
+    const ticket = this.#tickets.ticket;
+    if (ticket === null || this.#state.phase === "idle") {
+      this.end();
+      return;
+    }
+    this.#transport?.abandon();
+    this.#transport = null;
+    this.#former = null;
+    const microphone = this.#state.microphone !== "off";
+    this.end();
+    this.#tickets.keep({ ...ticket, leftAt: Date.now(), microphone });
   }
 
   /** Say something in writing; begins a conversation without a microphone if there is none. False: it was not sent. */
   async say(text: string): Promise<boolean> {
+    if (this.#state.phase === "reconnecting") return false;
     if (!isLive(this.#state) && !(await this.start({ microphone: false }))) return false;
     this.interrupt();
     const id = `msg_${randomHex(ITEM_ID_BYTES)}`;
@@ -191,9 +219,12 @@ export class Conversation {
     this.#starting = null;
     starting?.abort(new DOMException("ended", "AbortError"));
     clearTimeout(this.#settleTimer);
-    clearInterval(this.#rttTimer);
+    this.#stopTimers();
     this.#transport?.close();
     this.#transport = null;
+    this.#former?.close();
+    this.#former = null;
+    this.#tickets.keep(null);
     this.#greeted = null;
     this.#harmless.clear();
     this.#playback.stop();
@@ -215,7 +246,7 @@ export class Conversation {
     this.#local({ type: "local.dismissed" });
   }
 
-  async #connect(track: MediaStreamTrack | null, signal: AbortSignal): Promise<void> {
+  async #connect(track: MediaStreamTrack | null, signal: AbortSignal, resume: string | null): Promise<void> {
     const transport = this.#options.transport();
     this.#transport = transport;
     const greeted = new Promise<void>((resolve) => {
@@ -225,6 +256,7 @@ export class Conversation {
       session: this.#options.session(),
       microphone: track,
       camera: this.#camera.current,
+      resume,
       signal,
       listener: {
         message: (text) => this.#receive(text),
@@ -237,16 +269,108 @@ export class Conversation {
 
   #lost(transport: Transport): void {
     if (transport !== this.#transport) return;
+    if (this.#tickets.ticket !== null) {
+      this.#former = transport;
+      void this.#comeBack(this.#state.microphone !== "off");
+      return;
+    }
     this.end();
     this.#local({ type: "local.problem", problem: { kind: "lost" } });
+  }
+
+  /** Try to come back to the conversation until the server would have given it up. */
+  async #comeBack(microphone: boolean): Promise<boolean> {
+    const lostAt = Date.now();
+    const starting = new AbortController();
+    this.#starting?.abort(new DOMException("lost again", "AbortError"));
+    this.#starting = starting;
+    this.#stopTimers();
+    this.#transport = null;
+    this.#harmless.clear();
+    this.#local({ type: "local.reconnecting" });
+    try {
+      const problem = microphone ? await this.#openAgain() : null;
+      for (let attempt = 0; ; attempt += 1) {
+        await sleep(backoffMs(attempt), starting.signal);
+        const ticket = this.#tickets.ticket;
+        if (ticket === null) throw new ConnectError({ kind: "over" });
+        try {
+          await this.#connect(this.#microphone.track, starting.signal, ticket.token);
+          break;
+        } catch (error) {
+          starting.signal.throwIfAborted();
+          if (!(error instanceof ConnectError) || !PASSING.has(error.problem.kind)) throw error;
+          // After a loss that is what has happened; after a load the page says what is in the way.
+          if (Date.now() - lostAt > ticket.windowMs) throw this.#former === null ? error : new ConnectError({ kind: "lost" });
+        }
+      }
+      this.#former = null;
+      this.#startTimers();
+      if (problem !== null) this.#local({ type: "local.problem", problem });
+      return true;
+    } catch (error) {
+      return this.#failed(starting, error);
+    }
+  }
+
+  /** Have the microphone open; what keeps it shut keeps nobody from coming back. */
+  async #openAgain(): Promise<Problem | null> {
+    if (this.#microphone.track !== null) return null;
+    try {
+      await this.#microphone.open();
+      return null;
+    } catch (error) {
+      return problemOf(error);
+    }
+  }
+
+  /** A start or a return has failed: end, and say why, unless something newer has put its own state in place. */
+  #failed(starting: AbortController, error: unknown): false {
+    if (this.#starting !== starting) {
+      // After an end nobody needs what was opened since.
+      if (this.#starting === null) this.#closeMicrophone();
+      return false;
+    }
+    this.end();
+    this.#local({ type: "local.problem", problem: problemOf(error) });
+    return false;
+  }
+
+  #startTimers(): void {
+    this.#rttTimer = setInterval(() => void this.#measureRtt(), RTT_EVERY_MS);
+    void this.#measureRtt();
+    let seenAt = Date.now();
+    this.#clockTimer = setInterval(() => {
+      const slept = Date.now() - seenAt > SLEPT_MS;
+      seenAt = Date.now();
+      if (slept) this.#woke();
+    }, CLOCK_EVERY_MS);
+  }
+
+  #stopTimers(): void {
+    clearInterval(this.#rttTimer);
+    clearInterval(this.#clockTimer);
+  }
+
+  /** The machine or the page slept: the connection looks open and is most likely dead, so it is made anew. */
+  #woke(): void {
+    const transport = this.#transport;
+    if (transport === null || this.#tickets.ticket === null) return;
+    transport.abandon();
+    this.#lost(transport);
   }
 
   #receive(text: string): void {
     const decoded = decode(text);
     const at = Date.now();
-    this.#options.onTraffic?.({ at, direction: "in", event: decoded.kind === "event" ? decoded.event : decoded });
+    this.#options.onTraffic?.({ at, direction: "in", event: decoded.kind === "event" ? shown(decoded.event) : decoded });
     if (decoded.kind !== "event") return;
     const event = decoded.event;
+    if (event.type === "duplex.session.token") {
+      const microphone = this.#state.microphone !== "off";
+      this.#tickets.keep({ token: event.token, windowMs: event.windowMs, leftAt: null, microphone });
+      return;
+    }
     if (event.type === "error" && event.clientEventId !== null && this.#harmless.delete(event.clientEventId)) return;
     this.#apply(event, at);
     this.#options.onEvent?.(event, at);
@@ -313,6 +437,26 @@ function problemOf(error: unknown, device: "microphone" | "camera" = "microphone
   if (error instanceof ConnectError) return error.problem;
   if (error instanceof CaptureError) return { kind: device, cause: error.reason };
   throw error;
+}
+
+/** An event as it may be looked at: a token is nobody's business. */
+function shown(event: ServerEvent): ServerEvent {
+  return event.type === "duplex.session.token" ? { ...event, token: "…" } : event;
+}
+
+function sleep(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    signal.throwIfAborted();
+    const aborted = (): void => {
+      clearTimeout(timer);
+      reject(signal.reason as Error);
+    };
+    const timer = setTimeout(() => {
+      signal.removeEventListener("abort", aborted);
+      resolve();
+    }, ms);
+    signal.addEventListener("abort", aborted, { once: true });
+  });
 }
 
 /** Resolve with the promise; late, it is a connection that did not come up. */

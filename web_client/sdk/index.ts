@@ -16,6 +16,7 @@ export {
 } from "./protocol.ts";
 export { reduce } from "./reduce.ts";
 export { type ClientSecret, createClientSecret, readSecret, type SecretOptions } from "./secret.ts";
+export { type Ticket } from "./ticket.ts";
 export {
   type BreakCaption,
   type CameraState,

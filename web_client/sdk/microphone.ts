@@ -47,6 +47,11 @@ export class Microphone {
     if (this.#track !== null) await this.#reopen();
   }
 
+  /** The track to speak from; null: none is open. */
+  get track(): MediaStreamTrack | null {
+    return this.#track;
+  }
+
   /** Muting sends silence: the media clock of the session goes on. */
   setMuted(muted: boolean): void {
     this.#muted = muted;

@@ -14,6 +14,8 @@ export type Problem =
   | { readonly kind: "refused"; readonly status: number; readonly message: string }
   /** The media or the event channel did not come up in time. */
   | { readonly kind: "timeout" }
+  /** The conversation to come back to is not there any more. */
+  | { readonly kind: "over" }
   /** A conversation that was live has lost its connection. */
   | { readonly kind: "lost" }
   /** This browser has no WebRTC. */

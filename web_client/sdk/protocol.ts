@@ -8,6 +8,8 @@
 /** A conversation item as the page needs it: who said what. */
 export interface Item {
   readonly id: string;
+  /** It was there before this connection: the server shows the conversation that we have come back to. */
+  readonly restored?: true;
   /** `null` for items that are not messages, such as function calls. */
   readonly role: "user" | "assistant" | "system" | null;
   /** Text and transcripts of all content parts, joined; empty while none is there. */
@@ -35,6 +37,8 @@ export const SPLIT_PARTS = ["endpointing", "transcribe", "think", "talk", "vocod
 export type ServerEvent =
   | { readonly type: "session.created" }
   | { readonly type: "session.updated" }
+  | { readonly type: "duplex.session.resumed" }
+  | { readonly type: "duplex.session.token"; readonly token: string; readonly windowMs: number }
   | { readonly type: "error"; readonly code: string; readonly message: string; readonly clientEventId: string | null }
   | { readonly type: "input_audio_buffer.speech_started"; readonly itemId: string }
   | { readonly type: "input_audio_buffer.speech_stopped"; readonly itemId: string }
@@ -137,6 +141,12 @@ class FieldError extends Error {}
 const READERS: Readers = {
   "session.created": () => ({ type: "session.created" }),
   "session.updated": () => ({ type: "session.updated" }),
+  "duplex.session.resumed": () => ({ type: "duplex.session.resumed" }),
+  "duplex.session.token": (f) => ({
+    type: "duplex.session.token",
+    token: text(f, "token"),
+    windowMs: amount(f, "window_s") * 1000,
+  }),
   error: (fields) => {
     const error = group(fields, "error");
     return {
@@ -272,6 +282,7 @@ function item(fields: Fields): Item {
   const parts = Array.isArray(from["content"]) ? from["content"].filter(isFields) : [];
   return {
     id: text(from, "id"),
+    ...(isFields(fields["duplex"]) && fields["duplex"]["restored"] === true ? { restored: true } : {}),
     role: role === "user" || role === "assistant" || role === "system" ? role : null,
     text: parts.map((part) => textOr(part, "transcript", textOr(part, "text", ""))).join(""),
     spoken: parts.some((part) => textOr(part, "type", "").includes("audio")),

@@ -5,6 +5,8 @@
  *     idle → connecting → listening ⇄ thinking → speaking → listening
  *                             ↑                     │ cut
  *                             └──── interrupted ←───┘         any → idle (ended, failed, lost)
+ *
+ *     any → reconnecting → listening (the same conversation)
  */
 import { joined, learnRate } from "./heard.ts";
 import type { Problem } from "./problem.ts";
@@ -35,6 +37,8 @@ function reduceLocal(state: ViewState, at: number, event: LocalEvent): ViewState
   switch (event.type) {
     case "local.connecting":
       return begun(state);
+    case "local.reconnecting":
+      return { ...stopped(state, at), microphone: state.microphone, phase: "reconnecting", resuming: true, problem: null };
     case "local.ended":
       return stopped(state, at);
     case "local.problem":
@@ -64,6 +68,9 @@ function reduceServer(state: ViewState, at: number, event: ServerEvent): ViewSta
   switch (event.type) {
     case "session.created":
       return greeted(state);
+    case "duplex.session.resumed":
+    case "duplex.session.token":
+      return state;
     case "error":
       return { ...state, problem: { kind: "server", message: event.message } };
     case "input_audio_buffer.speech_started":
@@ -76,6 +83,7 @@ function reduceServer(state: ViewState, at: number, event: ServerEvent): ViewSta
       return { ...withoutUnfinished(state, null), userSpeaking: false };
     case "conversation.item.added":
     case "conversation.item.done":
+      if (event.item.restored === true && event.item.role === "assistant") return restoredReply(state, event.item);
       return event.item.role === "user" ? userItem(state, event.item) : state;
     case "conversation.item.input_audio_transcription.delta":
       return withUser(state, event.itemId, (was) => ({ text: was.text + event.delta }));
@@ -126,8 +134,9 @@ function begun(state: ViewState): ViewState {
   };
 }
 
-/** The server is there, and remembers nothing of earlier conversations: a line under what they left. */
+/** The server is there. It remembers nothing of earlier conversations, unless we have come back: a line under what they left. */
 function greeted(state: ViewState): ViewState {
+  if (state.resuming) return { ...state, resuming: false, phase: "listening", problem: null };
   const conversations = state.conversations + 1;
   const captions: readonly Caption[] =
     state.captions.length === 0 || state.captions.at(-1)?.kind === "break" ? state.captions : [...state.captions, { kind: "break", id: `break-${conversations}` }];
@@ -151,6 +160,7 @@ function stopped(state: ViewState, at: number): ViewState {
     timings: {},
     turn: null,
     sound: null,
+    resuming: false,
   };
 }
 
@@ -260,6 +270,20 @@ function replyItem(state: ViewState, responseId: string, itemId: string): ViewSt
     timing: timing ?? { by: "voice", turnAt: null, rttMs: state.rttMs, audibleAt: null, split: null },
   };
   return { ...state, captions: [...state.captions, reply], timings };
+}
+
+/** A reply as the server holds it: of one that was cut by the loss, the server alone knows what was heard. */
+function restoredReply(state: ViewState, item: Item): ViewState {
+  if (state.captions.some((caption) => caption.id === item.id)) {
+    return withReply(state, (reply) => reply.id === item.id && reply.playout === "cut", { heardText: item.text });
+  }
+  if (item.text === "") return state;
+  return withReply(replyItem(state, item.id, item.id), (reply) => reply.id === item.id, {
+    pieces: [{ text: item.text, at: 0 }],
+    modality: item.spoken ? "audio" : "text",
+    status: "completed",
+    playout: "drained",
+  });
 }
 
 function replyDelta(

@@ -3,7 +3,7 @@ import { heardLength, INITIAL_RATE, joined, type Piece } from "./heard.ts";
 import type { Problem } from "./problem.ts";
 import type { LatencySplit, ServerEvent } from "./protocol.ts";
 
-export type Phase = "idle" | "connecting" | "listening" | "thinking" | "speaking" | "interrupted";
+export type Phase = "idle" | "connecting" | "reconnecting" | "listening" | "thinking" | "speaking" | "interrupted";
 export type MicrophoneState = "off" | "live" | "muted" | "paused";
 export type CameraState = "off" | "opening" | "on";
 
@@ -84,6 +84,8 @@ export interface ViewState {
   readonly rttMs: number;
   /** Speaking rate of the assistant's voice, in characters per second. */
   readonly rate: number;
+  /** The connection that is being made leads back to the conversation that is shown, or was shown before a reload. */
+  readonly resuming: boolean;
   /** Conversations begun so far. */
   readonly conversations: number;
 }
@@ -102,12 +104,15 @@ export const INITIAL: ViewState = {
   sound: null,
   rttMs: 0,
   rate: INITIAL_RATE,
+  resuming: false,
   conversations: 0,
 };
 
 /** What the page itself sees happen, beside the server's events. */
 export type LocalEvent =
   | { readonly type: "local.connecting" }
+  /** The connection was lost, or the page was loaded anew, and the conversation may go on. */
+  | { readonly type: "local.reconnecting" }
   | { readonly type: "local.ended" }
   | { readonly type: "local.problem"; readonly problem: Problem }
   | { readonly type: "local.dismissed" }
@@ -161,5 +166,5 @@ export function ttfasHeard(timing: Timing): Ttfas | null {
 
 /** Whether a conversation is up. */
 export function isLive(state: ViewState): boolean {
-  return state.phase !== "idle" && state.phase !== "connecting";
+  return state.phase !== "idle" && state.phase !== "connecting" && state.phase !== "reconnecting";
 }

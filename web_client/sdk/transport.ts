@@ -20,6 +20,8 @@ export interface Transport {
   rttMs(): Promise<number | null>;
   /** Hang up. Idempotent; no callback follows. */
   close(): void;
+  /** Close without hanging up: the server may wait for us. `close` may follow. Idempotent; no callback follows. */
+  abandon(): void;
 }
 
 export interface ConnectOptions {
@@ -27,6 +29,8 @@ export interface ConnectOptions {
   readonly session: Readonly<Record<string, unknown>>;
   readonly microphone: MediaStreamTrack | null;
   readonly camera: MediaStreamTrack | null;
+  /** Token of the conversation to come back to; null: a new one. */
+  readonly resume: string | null;
   readonly signal: AbortSignal;
   readonly listener: TransportListener;
 }

@@ -8,6 +8,7 @@ import { ConnectError } from "./problem.ts";
 import { type ClientEvent, encode } from "./protocol.ts";
 import type { ConnectOptions, Transport, TransportListener } from "./transport.ts";
 
+const RESUME_HEADER = "Duplex-Resume";
 const EVENTS_LABEL = "oai-events";
 /** From the offer to the open event channel; a media path that is not up by then will not come up. */
 const CONNECT_MS_MAX = 15_000;
@@ -37,7 +38,7 @@ export class WebRtcTransport implements Transport {
     this.#options = options;
   }
 
-  async connect({ session, microphone, camera, signal, listener }: ConnectOptions): Promise<void> {
+  async connect({ session, microphone, camera, resume, signal, listener }: ConnectOptions): Promise<void> {
     if (typeof RTCPeerConnection === "undefined") throw new ConnectError({ kind: "unsupported" });
     signal.throwIfAborted();
     const peer = new RTCPeerConnection({ iceServers: [...(this.#options.iceServers ?? [])] });
@@ -53,10 +54,12 @@ export class WebRtcTransport implements Transport {
         if (typeof data === "string") listener.message(data);
       });
       const opened = this.#opened(peer, channel, signal);
-      await Promise.all([opened, this.#exchange(peer, session, signal)]);
+      await Promise.all([opened, this.#exchange(peer, session, resume, signal)]);
       this.#watch(peer, channel, listener);
     } catch (error) {
-      this.close();
+      // The conversation that we wanted to come back to shall not end by a failed attempt.
+      if (resume === null) this.close();
+      else this.abandon();
       throw error;
     }
   }
@@ -90,13 +93,18 @@ export class WebRtcTransport implements Transport {
   }
 
   close(): void {
-    if (this.#closed) return;
-    this.#closed = true;
-    clearTimeout(this.#disconnectedTimer);
     if (this.#hangupUrl !== null) {
       // Best effort: the server also notices that the peer is gone. keepalive lets it outlive the page.
       void fetch(this.#hangupUrl, { method: "POST", keepalive: true, headers: this.#authorization() }).catch(() => undefined);
+      this.#hangupUrl = null;
     }
+    this.abandon();
+  }
+
+  abandon(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    clearTimeout(this.#disconnectedTimer);
     this.#channel?.close();
     this.#peer?.close();
   }
@@ -105,6 +113,7 @@ export class WebRtcTransport implements Transport {
   async #exchange(
     peer: RTCPeerConnection,
     session: Readonly<Record<string, unknown>>,
+    resume: string | null,
     signal: AbortSignal,
   ): Promise<void> {
     await peer.setLocalDescription();
@@ -116,7 +125,7 @@ export class WebRtcTransport implements Transport {
       response = await fetch(this.#options.callsUrl, {
         method: "POST",
         body: form,
-        headers: this.#authorization(),
+        headers: { ...this.#authorization(), ...(resume === null ? {} : { [RESUME_HEADER]: resume }) },
         signal,
       });
     } catch (error) {
@@ -157,9 +166,8 @@ export class WebRtcTransport implements Transport {
   #watch(peer: RTCPeerConnection, channel: RTCDataChannel, listener: TransportListener): void {
     const lost = (): void => {
       if (this.#closed) return;
-      // The server is told nothing: it has gone, or it has hung up itself.
-      this.#hangupUrl = null;
-      this.close();
+      // The server is told nothing: it has gone, has hung up itself, or waits for us to come back.
+      this.abandon();
       listener.lost();
     };
     channel.addEventListener("close", lost);
@@ -185,6 +193,7 @@ async function refusal(response: Response): Promise<ConnectError> {
     const kind = code === "not_ready" ? "starting" : "full";
     return new ConnectError({ kind, retryAt: Date.now() + waitS * 1000 });
   }
+  if (code === "session_not_resumable") return new ConnectError({ kind: "over" });
   if (response.status === 401) return new ConnectError({ kind: "access" });
   return new ConnectError({ kind: "refused", status: response.status, message: message || response.statusText });
 }

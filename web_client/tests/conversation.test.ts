@@ -12,6 +12,7 @@ class FakeTransport implements Transport {
   report: readonly RTCStats[] = [];
   options: ConnectOptions | null = null;
   closed = 0;
+  abandoned = 0;
 
   constructor(private readonly connecting: () => Promise<void> = () => Promise.resolve()) {}
 
@@ -39,6 +40,9 @@ class FakeTransport implements Transport {
   }
   close(): void {
     this.closed += 1;
+  }
+  abandon(): void {
+    this.abandoned += 1;
   }
   says(type: string, fields: Record<string, unknown> = {}): void {
     this.options?.listener.message(JSON.stringify({ type, ...fields }));

@@ -1,0 +1,103 @@
+"""One transport's hold on a session: what it hands in reaches the session for as long as the hold lasts.
+
+A session may change its transport (`duplex.actor.resume`). The former may live on for a while, half open; whatever still
+comes from it falls away here, so that the session hears one client at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from duplex.media.contract import MediaSink, OutputPacket, ReceiverReport, Transport, VideoFrame
+from duplex.payloads import Int16Array
+from duplex.units import MonoNs
+
+
+class Attachable(MediaSink, Protocol):
+    """A session, as its transport's hold knows it."""
+
+    @property
+    def backlog_ms(self) -> int:
+        """Input that has arrived and is not analysed yet."""
+
+
+class Attachment:
+    """A `MediaSink` and `EventSink` that passes on to a session.
+
+    Args:
+        session: whose.
+        now: the clock.
+        lost: told once why the transport is gone, unless the hold was released before.
+    """
+
+    def __init__(self, session: Attachable, now: Callable[[], MonoNs], lost: Callable[[Attachment, str], None]) -> None:
+        self._session: Attachable | None = session
+        self._now = now
+        self._lost = lost
+        self.transport: Transport | None = None
+        self.opened = False
+        """The client could be told of events."""
+        self.heard_at = now()
+        """When the client last gave a sign of life."""
+
+    def release(self) -> None:
+        """End the hold: the transport is heard no more."""
+        self._session = None
+
+    @property
+    def backlog_ms(self) -> int:
+        """Input that has arrived and is not analysed yet."""
+        return 0 if self._session is None else self._session.backlog_ms
+
+    def hear(self, pcm: Int16Array, arrived: MonoNs | None = None) -> None:
+        """See `MediaSink`."""
+        if arrived is not None:
+            self.heard_at = arrived
+        if self._session is not None:
+            self._session.hear(pcm, arrived)
+
+    def hear_silence(self, n: int) -> None:
+        """See `MediaSink`."""
+        if self._session is not None:
+            self._session.hear_silence(n)
+
+    def next_packet(self, now: MonoNs) -> OutputPacket | None:
+        """See `MediaSink`."""
+        return None if self._session is None else self._session.next_packet(now)
+
+    def report(self, report: ReceiverReport) -> None:
+        """See `MediaSink`."""
+        self.heard_at = report.at
+        if self._session is not None:
+            self._session.report(report)
+
+    def see(self, frame: VideoFrame) -> None:
+        """See `MediaSink`."""
+        if self._session is not None:
+            self._session.see(frame)
+
+    def connected(self) -> None:
+        """See `MediaSink`."""
+        self.heard_at = self._now()
+        if self._session is not None:
+            self._session.connected()
+
+    def channel_open(self) -> None:
+        """See `MediaSink`."""
+        self.heard_at = self._now()
+        if self._session is not None:
+            self.opened = True
+            self._session.channel_open()
+
+    def receive(self, text: str | bytes) -> None:
+        """See `MediaSink`."""
+        self.heard_at = self._now()
+        if self._session is not None:
+            self._session.receive(text)
+
+    def closed(self, reason: str) -> None:
+        """See `MediaSink`."""
+        if self._session is not None:
+            self._session = None
+            self._lost(self, reason)

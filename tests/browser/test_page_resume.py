@@ -1,0 +1,71 @@
+"""A page that is loaded anew, or loses its connection, comes back to the same conversation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from browser_harness import Open, Serve, Visit
+from microphone_wav import write
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.browser
+
+FACT, QUESTION = "My dog is called Rex.", "What is he called?"
+ANSWERS = ["What a fine name.", "He is called Rex."]
+_KEEP_PEERS = """
+const Peer = RTCPeerConnection;
+window.peers = [];
+window.RTCPeerConnection = class extends Peer {
+  constructor(...options) { super(...options); window.peers.push(this); }
+};
+"""
+"""Run before the page: lets the test close the page's connection behind its back."""
+
+
+def shows(visit: Visit, *captions: str) -> None:
+    expect(visit.page.get_by_test_id("words")).to_have_text(list(captions), timeout=30_000)
+
+
+def say(visit: Visit, text: str) -> None:
+    visit.page.get_by_test_id("text").fill(text)
+    visit.page.get_by_test_id("send").click()
+    visit.phase("speaking")
+    visit.phase("listening")
+
+
+def ticket(visit: Visit) -> str | None:
+    stored: str | None = visit.page.evaluate("sessionStorage.getItem('duplex.resume')")
+    return stored
+
+
+def test_a_reload_and_a_lost_connection_lead_back(serve: Serve, visit: Open, tmp_path: Path) -> None:
+    server = serve(script=ANSWERS, server={"sessions_max": 1})
+    seen = visit(server, microphone=write(tmp_path / "silence.wav", 20.0))
+    seen.page.add_init_script(_KEEP_PEERS)
+    seen.page.get_by_test_id("talk").click()
+    seen.phase("listening")
+    say(seen, FACT)
+    first = ticket(seen)
+
+    seen.page.reload()
+    seen.phase("listening")
+    assert "reconnecting" in [change["phase"] for change in seen.page.evaluate("duplexDebug.phases()")]
+    shows(seen, FACT, ANSWERS[0])
+    expect(seen.page.locator(".break")).to_have_count(0)
+    assert seen.page.evaluate("duplexDebug.state().microphone") == "live"
+    assert ticket(seen) not in (None, first), "each return has its own token"
+
+    seen.page.evaluate("peers.at(-1).close()")
+    seen.phase("reconnecting")
+    seen.phase("listening")
+    shows(seen, FACT, ANSWERS[0])
+    say(seen, QUESTION)
+    shows(seen, FACT, ANSWERS[0], QUESTION, ANSWERS[1])
+
+    seen.page.get_by_test_id("talk").click()
+    seen.phase("idle")
+    seen.page.reload()
+    assert ticket(seen) is None, "who ends a conversation does not come back to it"
+    assert seen.page.evaluate("duplexDebug.state().phase") == "idle"
+    assert seen.complaints == []
