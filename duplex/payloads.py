@@ -251,7 +251,8 @@ class StageError:
 
     reason: str
     kind: str = "failed"
-    """failed, timeout, refused (queue full), unavailable, or preempted (speculative work made room for other work)."""
+    """failed, timeout, refused (queue full), unavailable, memory (the stage ran out of it, and is replaced), or preempted
+    (speculative work made room for other work)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
