@@ -281,7 +281,7 @@ class StageSettings(_Section):
     """How long a failure counts."""
     restart_slow_s: float = Field(60.0, gt=0, le=3600)
     """Wait before a stage that was given up is tried again."""
-    start_timeout_s: float = Field(120.0, gt=0, le=3600)
+    start_timeout_s: float = Field(300.0, gt=0, le=3600)
     """A stage that has not loaded its weights again within this time has failed to start."""
     abandoned_max: int = Field(4, ge=1, le=100)
     """Hung threads of one stage that are left to themselves at once; with more it is not started before one has returned."""
