@@ -97,14 +97,13 @@ class BatchRunner(StageRunner):
         if error is not None:
             reason = f"{self.spec.name}: {name_of(error)}"
             results = [StageError(reason=reason)] * len(batch)
+            self._failed_step(error)  # first, so that nothing new is begun at a stage that goes
         elif batch:
             self._raised = 0
             self._computed(began)
             self._stepped(seconds_from_ns(MonoNs(now - began)))
         for work, result in zip(batch, results, strict=True):
             self._give(work, result, began, len(batch))
-        if error is not None:
-            self._failed_step(error)
         self.kick()
 
     def _give(self, work: Work, result: Payload | StageError, began: MonoNs, batch: int) -> None:

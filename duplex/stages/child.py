@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from duplex.payloads import Job
 from duplex.stages.contract import Stage, is_engine
@@ -59,9 +59,10 @@ class _Child:
             try:
                 self._make(call)
             except BaseException as error:  # noqa: BLE001  the thread's root: told to the parent, which decides
-                job = call.argument.id if isinstance(call, Call) and call.method == "submit" else None
-                memory = isinstance(error, MemoryError)
-                self._send(Raised(error=type(error).__name__, memory=memory, job=job))
+                if isinstance(call, Call) and call.method != "submit":
+                    _give_up(error)
+                job = call.argument.id if isinstance(call, Call) else None
+                self._send(Raised(error=type(error).__name__, memory=isinstance(error, MemoryError), job=job))
 
     def _make(self, call: Step | Call) -> None:
         stage = self._stage
@@ -89,20 +90,40 @@ def main(fd: int) -> None:
         Path("/proc/self/oom_score_adj").write_text(_OOM_SCORE)
     pipe = Connection(fd)
     try:
+        child = _loaded(pipe)
+        if child is not None:
+            child.serve()
+        _end(0)
+    except (EOFError, OSError):  # the parent is gone: so is everything that this was for
+        _end(0)
+    except Exception as error:  # noqa: BLE001  the root: the parent sees the process end, and starts another
+        _give_up(error)
+
+
+def _loaded(pipe: Connection) -> _Child | None:
+    """Load the stage that the parent names; None: it cannot be, and the parent knows why."""
+    try:
         first = pipe.recv()
         assert isinstance(first, Load), "the first message says what to load"
-        try:
-            child = _Child(pipe, first.maker())
-            child.load()
-        except Exception as error:  # noqa: BLE001  told to the parent, which tells whoever started the server
-            pipe.send(Raised(error=type(error).__name__, message=str(error), memory=isinstance(error, MemoryError)))
-            return
-        child.serve()
-    except (EOFError, OSError):  # the parent is gone: so is everything that this was for
-        return
-    finally:
-        sys.stderr.flush()
-        os._exit(0)  # engines' threads may be at work; nothing here is worth waiting for
+        child = _Child(pipe, first.maker())
+        child.load()
+    except EOFError:
+        raise
+    except Exception as error:  # noqa: BLE001  told to the parent, which tells whoever started the server
+        pipe.send(Raised(error=type(error).__name__, message=str(error), memory=isinstance(error, MemoryError)))
+        return None
+    return child
+
+
+def _give_up(error: BaseException) -> NoReturn:
+    """End this process for a mistake; without its message, which could hold what somebody said."""
+    sys.stderr.write(f"a stage's process ends: {type(error).__name__}\n")
+    _end(1)
+
+
+def _end(status: int) -> NoReturn:
+    sys.stderr.flush()
+    os._exit(status)  # engines' threads may be at work; nothing here is worth waiting for
 
 
 if __name__ == "__main__":

@@ -65,6 +65,8 @@ class Watchdog:
         self._observe = observe
         self._owner = owner
         self._policy = RestartPolicy(settings)
+        self._coming: Stage | None = None
+        """The next stage, while it is loaded."""
         self._abandoned = 0
         """Old stages whose thread has not come back from closing them."""
         self._timers: dict[_Timer, Callable[[], None]] = {}
@@ -109,6 +111,8 @@ class Watchdog:
         self.life += 1
         self._stop("patience", "retry", "start")
         self.stage.close()
+        if isinstance(self._coming, Mortal):  # else its thread is at it
+            self._coming.close()
 
     def _down(self, reason: Reason, detail: str) -> None:
         self.life += 1
@@ -157,6 +161,7 @@ class Watchdog:
         except Exception as error:  # noqa: BLE001  a pack's own code: told in the log and by readyz, and tried again
             self._down("start", str(error))
             return
+        self._coming = stage
         if self._maker is not None:  # else it waits for its hung thread, however long
             timeout = MonoNs(now + ns_from_seconds(self._settings.start_timeout_s))
             self._later("start", timeout, lambda: self._loaded(life, stage, TimeoutError("took too long"), now))
@@ -167,6 +172,7 @@ class Watchdog:
     def _loaded(self, life: int, stage: Stage, outcome: Any, began: MonoNs) -> None:
         if life != self.life:
             return  # it took too long, or the server closes
+        self._coming = None
         if isinstance(outcome, BaseException):
             self._down("start", f"{type(outcome).__name__}: {outcome}")
             self._retire(stage)
