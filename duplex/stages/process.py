@@ -184,7 +184,7 @@ class _Process:
                     break
                 self._post(Ping())
         except (EOFError, OSError):
-            _log.info("stage_process_ended", stage=self.spec.name)
+            _log.debug("stage_process_ended", stage=self.spec.name)
         except Exception:  # noqa: BLE001  the thread's root: what the child says is not understood, and it is replaced
             _log.exception("stage_process_unclear", stage=self.spec.name)
         self._end(why)
