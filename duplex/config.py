@@ -17,6 +17,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 Ms = Annotated[int, Field(ge=0, le=3_600_000)]
 Db = Annotated[float, Field(ge=0, le=60)]
 Probability = Annotated[float, Field(gt=0, lt=1)]
+StageRole = Literal["vad", "end_of_turn", "transcribe", "think", "talk", "vocode", "tick", "read"]
 
 
 class _Section(BaseModel):
@@ -308,10 +309,33 @@ class StageSettings(_Section):
     queue_ms_max: Ms = 600_000
     """Media waiting in one stage's queue over all sessions; past it new work is refused."""
     step_timeout_s: float = Field(10.0, gt=0)
-    """A stage without progress for this long fails the replies it holds."""
+    """A stage without progress for this long fails the replies it holds, and is started anew."""
     idle_step_ms_max: Ms = 100
     """A stage whose steps are measured to take longer takes no work for idle time (partial transcripts): no step can be
     stopped, so other work that comes would wait for the rest of it."""
+    raises_max: int = Field(2, ge=1, le=100)
+    """Steps in a row that may raise before the stage is started anew. One alone may be its input's fault."""
+    processes: tuple[StageRole, ...] | None = None
+    """Stages, by role, that run in a process of their own: one that is killed or stopped there takes nothing with it. Unset takes
+    the model pack's own choice; `[]` keeps all of them in the server's process."""
+    heartbeat_s: float = Field(1.0, gt=0, le=60)
+    """Time between two signs of life that a stage's process is asked for while it says nothing by itself."""
+    heartbeats_missed_max: int = Field(3, ge=1, le=100)
+    """More than so many unanswered in a row, and the process is killed and started anew."""
+    restart_s_first: float = Field(0.5, ge=0.01, le=60)
+    """Wait before a stage that went down is started; it doubles with each further failure in `restart_window_s`."""
+    restart_s_max: float = Field(30.0, ge=0.01, le=3600)
+    """Bound on that wait."""
+    restarts_max: int = Field(5, ge=1, le=100)
+    """More failures than this in `restart_window_s`, and the stage is given up: started only every `restart_slow_s`."""
+    restart_window_s: float = Field(300.0, gt=0, le=86_400)
+    """How long a failure counts."""
+    restart_slow_s: float = Field(60.0, gt=0, le=3600)
+    """Wait before a stage that was given up is tried again."""
+    start_timeout_s: float = Field(300.0, gt=0, le=3600)
+    """A stage that has not loaded its weights again within this time has failed to start."""
+    abandoned_max: int = Field(4, ge=1, le=100)
+    """Hung threads of one stage that are left to themselves at once; with more it is not started before one has returned."""
 
 
 class TelemetrySettings(_Section):

@@ -256,8 +256,8 @@ class StageError:
 
     reason: str
     kind: str = "failed"
-    """failed, timeout, refused (queue full), unavailable, preempted (speculative work made room for other work), or busy
-    (work for idle time, and there was none)."""
+    """failed, timeout, refused (queue full), unavailable, memory (the stage ran out of it, and is replaced), preempted
+    (speculative work made room for other work), or busy (work for idle time, and there was none)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

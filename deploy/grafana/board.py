@@ -240,6 +240,14 @@ _ROWS: Final = (
                 queries=((gauge("duplex_stage_queued_media_seconds", by="stage"), "{{stage}}"),),
             ),
             Panel(
+                title="Stages down, and started again", kind="timeseries", unit="none",
+                about="A stage that hung, crashed or ran out of memory is replaced; until then new sessions are refused.",
+                queries=(
+                    (f"1 - {gauge('duplex_stage_up', by='stage')}", "{{stage}} down"),
+                    (total("duplex_stage_restarts_total", "stage, reason"), "{{stage}}: {{reason}}"),
+                ),
+            ),
+            Panel(
                 title="Jobs computed together", kind="timeseries", unit="none",
                 about="Mean size of a batch while the stage computes; an engine's jobs that run at the same time.",
                 queries=((f"{total('duplex_stage_job_seconds_total', 'stage')} / {total('duplex_stage_busy_seconds_total', 'stage')}", "{{stage}}"),),

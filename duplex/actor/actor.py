@@ -71,8 +71,8 @@ from duplex.session.messages import (
 from duplex.session.traits import Traits
 from duplex.session.view import LaneState
 from duplex.stages.contract import Role
+from duplex.stages.executor import Executor
 from duplex.stages.run import StageRunners
-from duplex.stages.runner import Executor
 from duplex.timeline.playback import WallClockPlayer
 from duplex.units import POSITION_RATE, PTIME, MonoNs, Samples, Span, ns_from_ms, samples_from_ms, seconds_from_ns
 

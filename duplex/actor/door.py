@@ -22,7 +22,8 @@ from duplex.pacing.demand import Load, LoopLoad
 from duplex.payloads import Role
 from duplex.protocol import ServerBusy
 from duplex.stages.contract import ModelPack, is_engine
-from duplex.stages.runner import Executor, Observe, StageLoad
+from duplex.stages.executor import Executor, Observe
+from duplex.stages.runner import StageLoad
 
 _STARTING_RETRY_S: Final = 2
 """Retry-After while a model loads."""

@@ -37,6 +37,7 @@ from duplex.session.core import SessionCore
 from duplex.session.greeting import greeting_of
 from duplex.stages.contract import ModelPack, Progress
 from duplex.stages.graph import build_graph
+from duplex.stages.process import isolated
 from duplex.stages.run import StageRunners
 from duplex.stages.runner import StageLoad
 from duplex.units import MonoNs
@@ -46,6 +47,8 @@ _Measure = Callable[[str, float, dict[str, str]], None]
 _ANYBODY = Owner(tenant="default", key=None)
 _ENDED_KEPT = 1000
 """Ended calls that are remembered, for clients that hang up late."""
+_JOIN_S = 2.0
+"""Time that running steps have to end before their stages are closed; a hung one is left behind."""
 
 
 class _Pump:
@@ -73,14 +76,14 @@ class SessionHost:
         watch: looks at sessions and stages.
         recorder: records every session.
     Raises:
-        PackError: the pack's graph is wrong.
+        PackError: the pack's graph is wrong, or a stage cannot have the process that the configuration gives it.
     """
 
     def __init__(
         self, settings: Settings, pack: ModelPack, observe: _Measure, watch: Watch | None = None,
         recorder: SessionRecorder | None = None,
     ) -> None:  # fmt: skip
-        self.pack = pack
+        self.pack = pack = isolated(pack, settings.stages)
         self._settings = settings
         self._observe = observe
         self._media = settings.media
@@ -148,7 +151,7 @@ class SessionHost:
     @property
     def not_ready_reasons(self) -> list[str]:
         """Why not; empty when ready."""
-        return [*self._reasons, *(f"stage {name} makes no progress" for name in self._runners.hung())]
+        return [*self._reasons, *self._runners.troubles()]
 
     @property
     def sessions(self) -> int:
@@ -310,8 +313,8 @@ class SessionHost:
                 _log.error("close_failed", exc_info=outcome)
         self._ticker.close()
         self._executor.close()
-        for stage in self.pack.stages:
-            stage.close()
+        await asyncio.to_thread(self._executor.join, _JOIN_S)
+        self._runners.close()
 
     # Inside. --------------------------------------------------------------------------------------------------------
 

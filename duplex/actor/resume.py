@@ -15,7 +15,7 @@ from duplex.actor.attachment import Attachment
 from duplex.actor.detached import DetachedSessions, Owner
 from duplex.config import ServerSettings
 from duplex.protocol import ResumeRefused, TransportName
-from duplex.stages.runner import Executor, Observe
+from duplex.stages.executor import Executor, Observe
 from duplex.units import MonoNs, ns_from_seconds
 
 PREFIX: Final = "rt_"

@@ -7,21 +7,24 @@ from typing import Any
 
 from duplex.pacing.policy import Work
 from duplex.payloads import JobId, Pace, Payload, StageError
-from duplex.stages.contract import BatchStage
+from duplex.stages.contract import BatchStage, StageMaker, is_engine
 from duplex.stages.plan import plan_batch
-from duplex.stages.runner import RunnerContext, StageRunner
+from duplex.stages.runner import RunnerContext, StageRunner, name_of
 from duplex.units import MonoNs, seconds_from_ns
 
 
 class BatchRunner(StageRunner):
     """One batch stage."""
 
-    def __init__(self, stage: BatchStage, context: RunnerContext) -> None:
-        super().__init__(stage.spec, context)
-        self._stage = stage
-        self._idle_step_s_max = context.idle_step_s_max
+    def __init__(self, stage: BatchStage, context: RunnerContext, maker: StageMaker | None = None) -> None:
+        super().__init__(stage, context, maker)
+        self._idle_step_s_max = context.settings.idle_step_ms_max / 1000
         self._stepping = False
         """A step is under way, be it only to release sessions."""
+        self._batch: tuple[Work, ...] = ()
+        """What is in it."""
+        self._began_at = MonoNs(0)
+        self._cancel_timeout: Callable[[], None] = lambda: None
         self._releases: list[str] = []
 
     def cut(self, session: str, lane: int, epoch: int) -> None:
@@ -55,7 +58,7 @@ class BatchRunner(StageRunner):
 
     def kick(self) -> None:
         """Run the next batch, unless one is running."""
-        if self._stepping:
+        if self._stepping or not self._watchdog.up:
             return
         now = self._executor.now()
         spec = self.spec
@@ -67,50 +70,42 @@ class BatchRunner(StageRunner):
             self._wake(plan.wake_at)
             return
         self._wake(None)
-        self._stepping = True
+        self._stepping, self._batch, self._began_at = True, plan.batch, now
         batch = plan.batch
         self._busy.set(len(batch), now)
         for work in batch:
             self._queue.take(work)
             self._began(work, now)
-        cancel = self._executor.call_at(MonoNs(now + self._timeout_ns), lambda: self._timed_out(batch, now))
+        stage, life = self._watchdog.stage, self._watchdog.life
+        assert not is_engine(stage), "a batch stage is replaced by a batch stage"
+        self._cancel_timeout = self._executor.call_at(
+            MonoNs(now + self._timeout_ns), lambda: self._watchdog.failed("hang")
+        )
         self._executor.run(
-            spec.name,
-            lambda: self._step(batch, releases),
-            lambda results: self._finished(batch, results, now, cancel),
+            spec.name, lambda: _step(stage, batch, releases), lambda results: self._finished(life, batch, results)
         )
 
-    def _step(self, batch: Sequence[Work], releases: Sequence[str]) -> Sequence[Payload | StageError]:
-        for session in releases:
-            self._stage.release(session)
-        return self._stage.step([work.job for work in batch]) if batch else ()
-
-    def _timed_out(self, batch: tuple[Work, ...], began: MonoNs) -> None:
-        """The step, and what waits behind it, fails; the result is not wanted when it comes at last."""
-        self._hung = True
-        for work in batch:
-            self._fail(work, began)
-        for work in self._queue.drain():
-            self._fail(work, None)
-
-    def _fail(self, work: Work, began: MonoNs | None) -> None:
-        self._ended(work, began, "failed")
-        if self.result_gate.admits(work.job.address):
-            self._deliver(work.job, StageError(kind="timeout", reason=f"{self.spec.name} made no progress"))
-
-    def _finished(self, batch: tuple[Work, ...], results: Any, began: MonoNs, cancel: Callable[[], None]) -> None:
-        cancel()
+    def _lose(self) -> list[tuple[Work, MonoNs, int]]:
+        self._cancel_timeout()
+        batch, self._batch = self._batch, ()
         self._stepping = False
+        return [(work, self._began_at, len(batch)) for work in batch]
+
+    def _finished(self, life: int, batch: tuple[Work, ...], results: Any) -> None:
+        if life != self._watchdog.life:
+            return  # the stage was replaced meanwhile, and the batch has failed
+        self._cancel_timeout()
+        began = self._began_at
+        self._stepping, self._batch = False, ()
         now = self._executor.now()
         self._busy.set(0, now)
-        if self._hung:
-            self._hung = False
-            self.kick()
-            return
-        if isinstance(results, BaseException):
-            reason = f"{self.spec.name}: {type(results).__name__}"
+        error = results if isinstance(results, BaseException) else None
+        if error is not None:
+            reason = f"{self.spec.name}: {name_of(error)}"
             results = [StageError(reason=reason)] * len(batch)
+            self._failed_step(error)  # first, so that nothing new is begun at a stage that goes
         elif batch:
+            self._raised = 0
             self._computed(began)
             self._stepped(seconds_from_ns(MonoNs(now - began)))
         for work, result in zip(batch, results, strict=True):
@@ -123,3 +118,9 @@ class BatchRunner(StageRunner):
             return
         self._ended(work, began, "failed" if isinstance(result, StageError) else "done", batch)
         self._deliver(work.job, result)
+
+
+def _step(stage: BatchStage, batch: Sequence[Work], releases: Sequence[str]) -> Sequence[Payload | StageError]:
+    for session in releases:
+        stage.release(session)
+    return stage.step([work.job for work in batch]) if batch else ()

@@ -7,17 +7,18 @@ through a callback from any thread. Both say in their `NodeSpec` what the schedu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from typing_extensions import TypeIs
 
-from duplex.payloads import Job, JobId, Payload, Role, StageError
+from duplex.payloads import Audio, Job, JobId, Latents, Payload, Role, StageError, TextDelta
 from duplex.session.context import ContextBound
 
 __all__ = [
-    "BatchStage", "ContextBound", "Emit", "EngineStage", "ModelPack", "NodeSpec", "PackError", "Progress", "Role", "Stage", "is_engine",
+    "BatchStage", "ContextBound", "Emit", "EngineStage", "ModelPack", "Mortal", "NodeSpec", "PackError", "Progress", "Role",
+    "Stage", "StageMaker", "StageRaisedError", "TellLost", "is_engine", "is_last",
 ]  # fmt: skip
 
 Emit = Callable[[Payload | StageError], None]
@@ -73,7 +74,8 @@ class BatchStage(Protocol):
     def step(self, jobs: Sequence[Job]) -> Sequence[Payload | StageError]:
         """Compute one result per job, in order. Runs on the stage's own thread, never two at a time.
 
-        Raising fails all jobs of the batch, and nothing else.
+        Raising fails all jobs of the batch, and nothing else. Raising again and again, running out of memory and not
+        returning in time get the stage replaced.
         """
 
     def release(self, session: str) -> None:
@@ -92,7 +94,10 @@ class EngineStage(Protocol):
     def load(self, progress: Progress) -> None: ...
 
     def submit(self, job: Job, emit: Emit) -> None:
-        """Start a job and return at once; the last output has `finish` set, or is a StageError."""
+        """Start a job and return at once; the last output has `finish` set, or is a StageError.
+
+        An error of kind `memory` gets the stage replaced, as does raising here, or no progress in any job.
+        """
 
     def abort(self, job: JobId) -> None:
         """Stop a job; nothing is emitted for it after the next unit. Unknown jobs are ignored."""
@@ -111,11 +116,38 @@ class EngineStage(Protocol):
 
 
 Stage = BatchStage | EngineStage
+StageMaker = Callable[[], Stage]
+"""Makes a stage that is not loaded yet. Where it can be pickled, the stage can have a process of its own."""
+TellLost = Callable[[str], None]
+"""Told once, from any thread, that a stage has gone: `exit` (its process ended) or `hang` (it answers no more)."""
+
+
+@runtime_checkable
+class Mortal(Protocol):
+    """A stage that can go by itself, whether it has work or not."""
+
+    def on_lost(self, tell: TellLost) -> None:
+        """Have `tell` called when the stage has gone after it was loaded; not when it is closed."""
 
 
 def is_engine(stage: Stage) -> TypeIs[EngineStage]:
     """Tell the two kinds apart."""
     return hasattr(stage, "submit")
+
+
+def is_last(out: Payload | StageError) -> bool:
+    """Return whether an engine's output ends its job: text, frames and audio come in pieces."""
+    match out:
+        case TextDelta(finish=finish):
+            return finish is not None
+        case Audio(last=last) | Latents(last=last):
+            return last
+        case _:
+            return True
+
+
+class StageRaisedError(Exception):
+    """A stage raised in a process of its own; the message is the name of what it raised."""
 
 
 class PackError(Exception):
@@ -134,6 +166,10 @@ class ModelPack:
     stages: tuple[Stage, ...]
     edges: tuple[tuple[Role, Role], ...]
     """From role to role; checked against `takes` and `gives` when the graph is built."""
+    makers: Mapping[Role, StageMaker] = field(default_factory=dict)
+    """Makes one of `stages` once more, to replace it when it hung or crashed. One that is not here is loaded again as it is."""
+    processes: frozenset[Role] = frozenset()
+    """Stages that have a process of their own where the configuration does not say; each needs a maker that can be pickled."""
     tick_ms: int | None = None
     """Set: the model runs in lock-step with its input (tick mode). Unset: turn mode."""
     voices: tuple[str, ...] = ("default",)

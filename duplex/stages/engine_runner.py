@@ -1,7 +1,7 @@
 """Runs an engine stage: submits, pauses, resumes and reorders by plan, aborts what was cut.
 
-waiting ──start──► running ⇄ paused        a job that makes no progress while it runs fails after its timeout
-                      └──► last output, error, or abort
+waiting ──start──► running ⇄ paused        a job that makes no progress while it runs fails after its timeout; if no
+                      └──► last output, error, or abort      other job made any either, the engine hangs, and is replaced
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from duplex.pacing.policy import Work, WorkState
-from duplex.payloads import Audio, Job, JobId, Latents, Pace, Payload, StageError, TextDelta
-from duplex.stages.contract import EngineStage
+from duplex.payloads import Job, JobId, Pace, Payload, StageError
+from duplex.stages.contract import EngineStage, StageMaker, is_engine, is_last
 from duplex.stages.plan import plan_engine
-from duplex.stages.runner import Outcome, RunnerContext, StageRunner
+from duplex.stages.runner import Outcome, RunnerContext, StageRunner, name_of
 from duplex.units import MonoNs, seconds_from_ns
 
 
@@ -30,9 +30,8 @@ class _Run:
 class EngineRunner(StageRunner):
     """One engine stage."""
 
-    def __init__(self, stage: EngineStage, context: RunnerContext) -> None:
-        super().__init__(stage.spec, context)
-        self._stage = stage
+    def __init__(self, stage: EngineStage, context: RunnerContext, maker: StageMaker | None = None) -> None:
+        super().__init__(stage, context, maker)
         self._runs: dict[JobId, _Run] = {}
         self._order: tuple[JobId, ...] = ()
         self._planning = False
@@ -67,7 +66,7 @@ class EngineRunner(StageRunner):
         """Forget a session, here and in the stage."""
         self._forget(self._queue.release(session))
         self._abort(lambda job: job.address.session == session)
-        self._stage.release(session)
+        self._tell(lambda engine: engine.release(session))
 
     @property
     def idle(self) -> bool:
@@ -82,7 +81,7 @@ class EngineRunner(StageRunner):
 
     def kick(self) -> None:
         """Bring the engine to what the plan says."""
-        if self._planning:
+        if self._planning or not self._watchdog.up:
             return
         now = self._executor.now()
         works = [*(run.work for run in self._runs.values()), *self._queue.works]
@@ -93,17 +92,17 @@ class EngineRunner(StageRunner):
         try:
             for work in plan.abort:
                 self._finish(self._runs[work.job.id], "dropped")
-                self._stage.abort(work.job.id)
+                self._stop(work.job.id)
             for work in plan.pause:
                 work.state = WorkState.PAUSED
                 self._disarm(self._runs[work.job.id])
-                self._stage.pause(work.job.id)
+                self._tell(_pause(work.job.id))
             for work in plan.resume:
                 work.state = WorkState.RUNNING
                 run = self._runs[work.job.id]
                 run.last_output = now
                 self._arm(run)
-                self._stage.resume(work.job.id)
+                self._tell(_resume(work.job.id))
             for work in plan.start:
                 self._start(work, now, len(plan.order))
         finally:
@@ -111,7 +110,7 @@ class EngineRunner(StageRunner):
         order = tuple(work.job.id for work in plan.order)
         if order != self._order:
             self._order = order
-            self._stage.reorder(order)
+            self._tell(lambda engine: engine.reorder(order))
         self._busy.set(len(order), now)
         for work in plan.abort:
             preempted = StageError(kind="preempted", reason=f"{spec.name} serves others")
@@ -123,14 +122,18 @@ class EngineRunner(StageRunner):
         self._began(work, now)
         run = self._runs[work.job.id] = _Run(work=work, began=now, batch=batch, last_output=now)
         self._arm(run)
-        self._stage.submit(work.job, lambda out: self._executor.post(lambda: self._emitted(run, out)))
+        self._tell(
+            lambda engine: engine.submit(work.job, lambda out: self._executor.post(lambda: self._emitted(run, out))),
+            run,
+        )
 
     def _emitted(self, run: _Run, out: Payload | StageError) -> None:
-        job = run.work.job
-        last = _is_last(out)
+        job, life = run.work.job, self._watchdog.life
+        last = is_last(out)
         if self._runs.get(job.id) is run:
             now = self._executor.now()
             if run.work.state is WorkState.RUNNING:
+                self._raised = 0
                 if run.outputs:  # the first one has its prompt in it
                     self._stepped(seconds_from_ns(MonoNs(now - run.last_output)))
                 run.last_output = now
@@ -143,6 +146,8 @@ class EngineRunner(StageRunner):
                 self._arm(run)
         if self.result_gate.admits(job.address):
             self._deliver(job, out)
+        if isinstance(out, StageError) and out.kind == "memory" and life == self._watchdog.life:
+            self._watchdog.failed("memory")
         if last:
             self.kick()
 
@@ -154,7 +159,7 @@ class EngineRunner(StageRunner):
     def _abort(self, which: Callable[[Job], bool]) -> None:
         for run in [run for run in self._runs.values() if which(run.work.job)]:
             self._finish(run, "dropped")
-            self._stage.abort(run.work.job.id)
+            self._stop(run.work.job.id)
         self.kick()
 
     def _arm(self, run: _Run) -> None:
@@ -168,22 +173,54 @@ class EngineRunner(StageRunner):
             run.cancel_watchdog = None
 
     def _job_hung(self, run: _Run) -> None:
+        """A job made no progress; where no other has made any either, it is the engine that hangs."""
         job = run.work.job
         if self._runs.get(job.id) is not run:
             return
+        since = self._executor.now() - self._timeout_ns
+        if not any(other.outputs and other.last_output > since for other in self._runs.values()):
+            self._watchdog.failed("hang")
+            return
         self._finish(run, "failed")
-        self._stage.abort(job.id)
+        self._stop(job.id)
         if self.result_gate.admits(job.address):
             self._deliver(job, StageError(kind="timeout", reason=f"{self.spec.name} made no progress"))
         self.kick()
 
+    def _lose(self) -> list[tuple[Work, MonoNs, int]]:
+        runs, self._runs, self._order = self._runs, {}, ()
+        for run in runs.values():
+            self._disarm(run)
+            self._stop(run.work.job.id)  # for a stage that is used again
+        return [(run.work, run.began, run.batch) for run in runs.values()]
 
-def _is_last(out: Payload | StageError) -> bool:
-    """Return whether an engine's output ends its job: text, frames and audio come in pieces."""
-    match out:
-        case TextDelta(finish=finish):
-            return finish is not None
-        case Audio(last=last) | Latents(last=last):
-            return last
-        case _:
-            return True
+    def _stop(self, job: JobId) -> None:
+        self._tell(lambda engine: engine.abort(job))
+
+    def _tell(self, call: Callable[[EngineStage], None], run: _Run | None = None) -> None:
+        """Call the engine; if it raises, that is dealt with as soon as the present plan is carried out."""
+        engine, life = self._watchdog.stage, self._watchdog.life
+        assert is_engine(engine), "an engine is replaced by an engine"
+        try:
+            call(engine)
+        except Exception as error:  # noqa: BLE001  a pack's own code: its stage fails, and no session's actor
+            failure = error
+            self._executor.post(lambda: self._call_failed(life, failure, run))
+
+    def _call_failed(self, life: int, error: Exception, run: _Run | None) -> None:
+        if life != self._watchdog.life:
+            return
+        if run is not None and self._runs.get(run.work.job.id) is run:
+            self._disarm(run)
+            del self._runs[run.work.job.id]
+            self._fail(run.work, run.began, run.batch, StageError(reason=f"{self.spec.name}: {name_of(error)}"))
+        self._failed_step(error)
+        self.kick()
+
+
+def _pause(job: JobId) -> Callable[[EngineStage], None]:
+    return lambda engine: engine.pause(job)
+
+
+def _resume(job: JobId) -> Callable[[EngineStage], None]:
+    return lambda engine: engine.resume(job)

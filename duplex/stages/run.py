@@ -10,9 +10,10 @@ from duplex.payloads import Job, JobId, Pace, Payload, Role, StageError
 from duplex.stages.batch_runner import BatchRunner
 from duplex.stages.contract import is_engine
 from duplex.stages.engine_runner import EngineRunner
+from duplex.stages.executor import Executor, Observe
 from duplex.stages.graph import StageGraph
 from duplex.stages.lanes import Lanes
-from duplex.stages.runner import Deliver, Executor, Observe, RunnerContext, StageLoad, StageRunner, StageSpan
+from duplex.stages.runner import Deliver, RunnerContext, StageLoad, StageRunner, StageSpan
 
 _PATH = (Role.TRANSCRIBE, Role.THINK, Role.TALK, Role.VOCODE)
 """The way of a turn through the stages."""
@@ -46,13 +47,16 @@ class StageRunners:
             observe=observe,
             policy=policy,
             weights=weights or {},
-            queue_ms_max=settings.queue_ms_max,
-            step_timeout_s=settings.step_timeout_s,
-            idle_step_s_max=settings.idle_step_ms_max / 1000,
+            settings=settings,
             on_span=on_span,
         )
+        makers = graph.pack.makers
         self.runners: dict[Role, StageRunner] = {
-            role: EngineRunner(stage, context) if is_engine(stage) else BatchRunner(stage, context)
+            role: (
+                EngineRunner(stage, context, makers.get(role))
+                if is_engine(stage)
+                else BatchRunner(stage, context, makers.get(role))
+            )
             for role, stage in graph.nodes.items()
         }
         path = [self.runners[role] for role in _PATH if role in self.runners]
@@ -96,9 +100,14 @@ class StageRunners:
         """Return how busy each stage is."""
         return [runner.load() for runner in self.runners.values()]
 
-    def hung(self) -> list[str]:
-        """Return the names of the stages that make no progress."""
-        return [runner.spec.name for runner in self.runners.values() if runner.hung]
+    def troubles(self) -> list[str]:
+        """Say of each stage that is down what is wrong with it."""
+        return [trouble for runner in self.runners.values() if (trouble := runner.trouble) is not None]
+
+    def close(self) -> None:
+        """Give all stages back."""
+        for runner in self.runners.values():
+            runner.close()
 
     @property
     def idle(self) -> bool:

@@ -11,39 +11,26 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Literal
 
+from duplex.config import StageSettings
 from duplex.pacing.fairness import Shares
 from duplex.pacing.policy import Policy, Work
 from duplex.payloads import SCHEMA_VERSION, Address, Job, JobId, Pace, Payload, Role, StageError
-from duplex.stages.contract import NodeSpec
+from duplex.stages.contract import NodeSpec, Stage, StageMaker, StageRaisedError
+from duplex.stages.executor import Executor, Observe
 from duplex.stages.lanes import Gate, Lanes
 from duplex.stages.queue import StageQueue
+from duplex.stages.restarts import Reason
+from duplex.stages.watchdog import Owner, Watchdog
 from duplex.units import MonoNs, ns_from_seconds, seconds_from_ns
 
 Deliver = Callable[[Job, Payload | StageError], None]
 """Hands an output to the session that submitted the job."""
-Observe = Callable[[str, float, dict[str, str]], None]
-"""Takes a measure: name, value in base units, labels."""
 Outcome = Literal["done", "failed", "stale", "dropped"]
 """How a job left its stage: with its result, with an error, with a result of an older epoch, or taken back."""
 _STEP_SMOOTHING = 0.2
 """Weight of the newest step in the measured time of a step."""
-
-
-class Executor(Protocol):
-    """Where a stage's compute happens, and what time it is."""
-
-    def now(self) -> MonoNs: ...
-
-    def run(self, stage: str, step: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        """Run `step` on the stage's thread; later call `done` on the loop's with its result or its exception."""
-
-    def post(self, call: Callable[[], None]) -> None:
-        """Run `call` on the loop's thread soon; callable from any thread."""
-
-    def call_at(self, when: MonoNs, call: Callable[[], None]) -> Callable[[], None]:
-        """Run `call` on the loop's thread at `when`; return what cancels it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,9 +84,7 @@ class RunnerContext:
     policy: Policy
     weights: Mapping[str, float]
     """Of tenants."""
-    queue_ms_max: int
-    step_timeout_s: float
-    idle_step_s_max: float
+    settings: StageSettings
     on_span: Callable[[StageSpan], None]
 
 
@@ -129,27 +114,32 @@ class Busy:
 class StageRunner(ABC):
     """A stage's queue behind its gate; the two kinds of runner differ in how they plan and compute."""
 
-    def __init__(self, spec: NodeSpec, context: RunnerContext) -> None:
-        self.spec = spec
+    def __init__(self, stage: Stage, context: RunnerContext, maker: StageMaker | None = None) -> None:
+        spec = stage.spec
+        self.spec: NodeSpec = spec
         self.queue_gate = Gate(f"{spec.name}.queue", context.lanes)
         self.result_gate = Gate(f"{spec.name}.result", context.lanes)
         self.later: tuple[StageRunner, ...] = ()
         """The stages that its output still has to pass."""
         self.step_s = spec.step_s
         """Measured time of one step."""
-        self._queue = StageQueue(spec, context.queue_ms_max)
+        self._queue = StageQueue(spec, context.settings.queue_ms_max)
         self._shares = Shares(context.weights)
         self._policy = context.policy
         self._executor = context.executor
         self._deliver = context.deliver
         self._observe = context.observe
         self._on_span = context.on_span
-        self._timeout_ns = ns_from_seconds(context.step_timeout_s)
+        self._timeout_ns = ns_from_seconds(context.settings.step_timeout_s)
+        self._raises_max = context.settings.raises_max
+        self._raised = 0
+        """Steps in a row that raised."""
+        owner = Owner(lose=self._went_down, refuse=self._refuse_waiting, resume=self.kick)
+        self._watchdog = Watchdog(stage, maker, context.settings, context.executor, context.observe, owner)
         self._busy = Busy()
         self._steps = 0
         self._jobs_done = 0
         self._cancel_wake: Callable[[], None] | None = None
-        self._hung = False
 
     def submit(self, job: Job) -> None:
         """Queue a job; a refusal comes back as its output, stale work vanishes."""
@@ -159,9 +149,9 @@ class StageRunner(ABC):
             refusal = StageError(kind="refused", reason=f"schema version {job.schema}, expected {SCHEMA_VERSION}")
         elif not self.queue_gate.admits(job.address):
             return
-        elif self._hung:
-            refusal = StageError(kind="unavailable", reason=f"{self.spec.name} makes no progress")
-        elif job.pace.idle_only and not self._is_free:
+        elif self._watchdog.refuses:
+            refusal = StageError(kind="unavailable", reason=f"{self.spec.name} is down")
+        elif job.pace.idle_only and not (self._watchdog.up and self._is_free):
             refusal = StageError(kind="busy", reason=f"{self.spec.name} serves others")
         else:
             refusal = self._queue.put(job, now)
@@ -171,9 +161,13 @@ class StageRunner(ABC):
         self.kick()
 
     @property
-    def hung(self) -> bool:
-        """A step has run out of time and not returned yet: nothing is taken on meanwhile."""
-        return self._hung
+    def trouble(self) -> str | None:
+        """Say what is wrong with the stage; None: it serves. What is submitted meanwhile waits for it, as long as a step may take."""
+        return self._watchdog.trouble
+
+    def close(self) -> None:
+        """Give the stage back."""
+        self._watchdog.close()
 
     def load(self) -> StageLoad:
         """Return how busy the stage is."""
@@ -185,6 +179,10 @@ class StageRunner(ABC):
             running=self._busy.running, busy_s=busy_s, slot_busy_s=slot_busy_s, steps=self._steps,
             jobs_done=self._jobs_done, step_s=self.step_s,
         )  # fmt: skip
+
+    @abstractmethod
+    def _lose(self) -> list[tuple[Work, MonoNs, int]]:
+        """Forget what was under way: each work, when it began, and with how many others."""
 
     @abstractmethod
     def kick(self) -> None:
@@ -246,6 +244,38 @@ class StageRunner(ABC):
         self._steps += 1
         self.step_s += _STEP_SMOOTHING * (seconds - self.step_s)
 
+    def _failed_step(self, error: BaseException) -> None:
+        """The stage raised: that may be the fault of its input, but not again and again."""
+        self._raised += 1
+        if isinstance(error, MemoryError):
+            self._watchdog.failed("memory")
+        elif self._raised >= self._raises_max or not isinstance(error, Exception):
+            self._watchdog.failed("crash", name_of(error))
+
+    def _went_down(self, reason: Reason) -> None:
+        """The stage is gone. What it had begun fails; what waits behind a hung step has waited as long, and fails too."""
+        self._raised = 0
+        kind = "timeout" if reason == "hang" else "failed"
+        words = self._watchdog.words(reason)
+        lost = self._lose()
+        self._busy.set(0, self._executor.now())
+        for work, began, batch in lost:
+            self._fail(work, began, batch, StageError(kind=kind, reason=words))
+        if reason == "hang":
+            self._fail_waiting(StageError(kind=kind, reason=words))
+
+    def _refuse_waiting(self) -> None:
+        self._fail_waiting(StageError(kind="unavailable", reason=f"{self.spec.name} is down"))
+
+    def _fail_waiting(self, error: StageError) -> None:
+        for work in self._queue.drain():
+            self._fail(work, None, 0, error)
+
+    def _fail(self, work: Work, began: MonoNs | None, batch: int, error: StageError) -> None:
+        self._ended(work, began, "failed", batch)
+        if self.result_gate.admits(work.job.address):
+            self._deliver(work.job, error)
+
     def _ended(self, work: Work, began_at: MonoNs | None, outcome: Outcome, batch: int = 0) -> None:
         """A job has left the stage."""
         if outcome == "done":
@@ -261,3 +291,8 @@ class StageRunner(ABC):
     def _forget(self, works: Iterable[Work]) -> None:
         for work in works:
             self._ended(work, None, "dropped")
+
+
+def name_of(error: BaseException) -> str:
+    """Return what may be told of a stage's exception: its text could hold what somebody said."""
+    return str(error) if isinstance(error, StageRaisedError) else type(error).__name__

@@ -60,6 +60,8 @@ MEASURES: Final[dict[str, Measure]] = {
     "duplex_stage_job_seconds_total": _counter(
         "The same, summed over the jobs in it; by the busy time it gives the mean batch", "stage"
     ),
+    "duplex_stage_up": _gauge("1 while a stage serves, 0 from when it went down until it is loaded again", "stage"),
+    "duplex_stage_restarts_total": _counter("Starts of a stage that had gone down, by why it had", "stage", "reason"),
     "duplex_transfer_seconds": _histogram("Hand-over between stages", buckets=_FAST),
     "duplex_server_overhead_seconds": _histogram(
         "Deciding packet received to first submit, plus first vocoder sample to packet sent", buckets=_FAST

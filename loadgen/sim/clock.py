@@ -136,6 +136,9 @@ class Clock:
         """Run a call in this instant, after what is scheduled for it already."""
         self.call_at(MonoNs(self._now), call)
 
+    def abandon(self, stage: str) -> None:
+        """There are no threads here: a stage's next step begins when its runner says so."""
+
     def run(self, stage: str, step: Callable[[], Any], done: Callable[[Any], None]) -> None:
         """Compute a stage's step: its result is known at once and given when its time has passed."""
         try:

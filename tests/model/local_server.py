@@ -68,6 +68,17 @@ class LocalServer:
         return sum(target.startswith("socket:") for target in targets)
 
     @property
+    def children(self) -> list[int]:
+        """Return the ids of the processes of its stages."""
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # ended since it was listed
+                parent = (process / "stat").read_text().rpartition(")")[2].split()[1]
+                if int(parent) == self._process.pid and b"duplex.stages.child" in (process / "cmdline").read_bytes():
+                    found.append(int(process.name))
+        return found
+
+    @property
     def threads(self) -> int:
         """Return how many threads the process has."""
         return len(list(Path(f"/proc/{self._process.pid}/task").iterdir()))

@@ -192,7 +192,7 @@ async def test_a_stage_that_hangs_fails_its_reply_and_the_server_says_that_it_is
             assert observer.value("duplex_replies_total", status="failed") == 1
             async with http.get("/readyz") as response:
                 assert response.status == 503
-                assert "stage vocode makes no progress" in await response.text()
+                assert "stage vocode made no progress" in await response.text()
             assert (await http.post(CALLS, data=b"v=0", headers=SDP)).status == 503
             while not host.ready:  # noqa: ASYNC110 - under the ceiling of `served`
                 await asyncio.sleep(0.01)

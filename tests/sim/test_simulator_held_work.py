@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from duplex.config import PacingSettings, SchedulingSettings
+from duplex.config import PacingSettings, SchedulingSettings, StageSettings
 from duplex.pacing.policies import make_policy
 from duplex.pacing.urgency import Urgency
 from duplex.payloads import Address, Clause, Job, JobId, Pace, Payload, StageError
@@ -67,7 +67,7 @@ class OneSlot:
             RunnerContext(
                 lanes=lanes, executor=self.clock, deliver=self._delivered, observe=lambda *_: None, on_span=lambda _: None,
                 policy=make_policy(SchedulingSettings(policy=policy), PacingSettings()),  # type: ignore[arg-type]
-                weights={}, queue_ms_max=60_000, step_timeout_s=10, idle_step_s_max=0.1,
+                weights={}, settings=StageSettings(queue_ms_max=60_000),
             ),
         )  # fmt: skip
 

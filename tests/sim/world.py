@@ -57,6 +57,9 @@ class World:
         cost = self.costs.get(stage, lambda: 0.0)()
         self.call_at(MonoNs(self._now + ns_from_seconds(cost)), lambda: done(result))
 
+    def abandon(self, stage: str) -> None:
+        """There are no threads here."""
+
     def post(self, call: Callable[[], None]) -> None:
         self.call_at(MonoNs(self._now), call)
 

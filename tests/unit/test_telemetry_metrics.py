@@ -42,6 +42,8 @@ FOR_DASHBOARDS = {
     "duplex_stage_queued_jobs": {"stage"},
     "duplex_stage_queued_media_seconds": {"stage"},
     "duplex_stage_running_jobs": {"stage"},
+    "duplex_stage_up": {"stage"},
+    "duplex_stage_restarts_total": {"stage", "reason"},
     "duplex_stage_busy_seconds_total": {"stage"},
     "duplex_stage_job_seconds_total": {"stage"},
     "duplex_sessions_detached": set(),

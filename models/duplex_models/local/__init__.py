@@ -10,9 +10,10 @@ Licences, sources, languages and limits: docs/models.md.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from duplex.stages.contract import ModelPack, PackError, Role, Stage
+from duplex.stages.contract import ModelPack, PackError, Role, Stage, StageMaker
 
 try:
     from duplex_models.local.end_of_turn import EndOfTurn
@@ -50,7 +51,11 @@ def create(options: dict[str, Any], threads: int) -> ModelPack:
     """
     parsed = parse(options, threads)
     speech = speaking(parsed)
-    reader: tuple[Stage, ...] = (Read(parsed.reader_edge_px_max),) if parsed.reader else ()
+    makers: dict[Role, StageMaker] = {**hearing_makers(parsed), Role.THINK: partial(Think, parsed), **speech.makers}
+    reader: tuple[Stage, ...] = ()
+    if parsed.reader:
+        makers[Role.READ] = partial(Read, parsed.reader_edge_px_max)
+        reader = (Read(parsed.reader_edge_px_max),)
     return ModelPack(
         name="local",
         stages=(*hearing(parsed), Think(parsed), *speech.stages, *reader),
@@ -60,6 +65,8 @@ def create(options: dict[str, Any], threads: int) -> ModelPack:
             *speech.edges,
             *((Role.READ, Role.THINK) for _ in reader),
         ),
+        makers=makers,
+        processes=frozenset({Role.THINK}),
         voices=speech.voices,
         sessions_max=parsed.sessions,
         speaking_rate_wpm=170,
@@ -69,7 +76,16 @@ def create(options: dict[str, Any], threads: int) -> ModelPack:
 
 def hearing(options: LocalOptions) -> tuple[Stage, ...]:
     """Return the stages from audio to text."""
-    return (Vad(), EndOfTurn(threads=options.onnx_threads), Transcribe(options))
+    return tuple(make() for make in hearing_makers(options).values())
+
+
+def hearing_makers(options: LocalOptions) -> dict[Role, StageMaker]:
+    """Return what makes them, by role."""
+    return {
+        Role.VAD: Vad,
+        Role.END_OF_TURN: partial(EndOfTurn, threads=options.onnx_threads),
+        Role.TRANSCRIBE: partial(Transcribe, options),
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,16 +96,29 @@ class Speech:
     edges: tuple[tuple[Role, Role], ...]
     """Behind the talker."""
     voices: tuple[str, ...]
+    makers: dict[Role, StageMaker]
 
 
 def speaking(options: LocalOptions) -> Speech:
     """Return the stages from text to audio."""
     if options.voice == "kokoro":
-        return Speech(stages=(KokoroTalk(options),), edges=(), voices=("kokoro",))
+        kokoro = partial(KokoroTalk, options)
+        return Speech(stages=(kokoro(),), edges=(), voices=("kokoro",), makers={Role.TALK: kokoro})
     voice = Voice(options.cache_dir)
     return Speech(
-        stages=(Talk(options, voice), Vocode(options, voice)), edges=((Role.TALK, Role.VOCODE),), voices=("joe",)
+        stages=(Talk(options, voice), Vocode(options, voice)),
+        edges=((Role.TALK, Role.VOCODE),),
+        voices=("joe",),
+        makers={Role.TALK: partial(_talk, options), Role.VOCODE: partial(_vocode, options)},
     )
 
 
-__all__ = ["LocalOptions", "Speech", "create", "hearing", "parse", "speaking"]
+def _talk(options: LocalOptions) -> Stage:
+    return Talk(options, Voice(options.cache_dir))
+
+
+def _vocode(options: LocalOptions) -> Stage:
+    return Vocode(options, Voice(options.cache_dir))
+
+
+__all__ = ["LocalOptions", "Speech", "create", "hearing", "hearing_makers", "parse", "speaking"]

@@ -215,6 +215,8 @@ class Think:
             outcome = self._read_ahead(run, slot) if run.prefill else self._complete(run, slot)
         except EngineError as error:
             outcome = StageError(reason=f"thinker: {error}")
+        except MemoryError:
+            outcome = StageError(reason="thinker: out of memory", kind="memory")
         except Exception as error:  # noqa: BLE001  the thread's root: the reply fails with the reason, others go on
             outcome = StageError(reason=f"thinker: {error!r}")
         with self._lock:

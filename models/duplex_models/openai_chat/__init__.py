@@ -8,6 +8,7 @@ What leaves this machine: the conversation as text, and nothing of the audio or 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from duplex.stages.contract import ModelPack, Role
@@ -34,6 +35,7 @@ def create(options: dict[str, Any], threads: int) -> ModelPack:
         name="openai_chat",
         stages=(*local.hearing(ours), RemoteThink(parsed), *speech.stages),
         edges=((Role.TRANSCRIBE, Role.THINK), (Role.THINK, Role.TALK), *speech.edges),
+        makers={**local.hearing_makers(ours), Role.THINK: partial(RemoteThink, parsed), **speech.makers},
         voices=speech.voices,
         sessions_max=parsed.sessions or ours.sessions,
         speaking_rate_wpm=170,

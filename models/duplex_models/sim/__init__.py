@@ -7,11 +7,12 @@ It has a turn form and an 80 ms tick form.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from duplex.stages.contract import ModelPack, PackError, Role, Stage
+from duplex.stages.contract import ModelPack, PackError, Role, Stage, StageMaker
 from duplex_models.sim.read import SimRead
 from duplex_models.sim.stages import (
     After,
@@ -87,23 +88,29 @@ def make(options: SimOptions, after: After = loop_after, sleeps: bool = True) ->
         after: runs a call after seconds.
         sleeps: batch stages take their cost in wall time; off where the caller's executor adds it.
     """
-    vad: Stage
-    if options.vad == "level":
-        vad = LevelVad()
-    else:
-        from duplex_models.local.vad import Vad  # noqa: PLC0415 (its weights are needed on real media only)
-
-        vad = Vad()
     if options.form == "tick":
-        return ModelPack(
-            name="sim", stages=(vad, SimTick(options.tick_words, options.word_ms)), edges=(), tick_ms=80, sessions_max=200,
-            test_double=True, notice=NOTICE,
-        )  # fmt: skip
-    stages: tuple[Stage, ...] = (
-        vad,
-        SimEndOfTurn(options.end_probability, options.end_of_turn_s, sleeps),
-        SimTranscribe(options.transcripts, options.partials, options.transcribe_s, sleeps),
-        SimThink(
+        makers: dict[Role, StageMaker] = {
+            Role.VAD: partial(_vad, options.vad), Role.TICK: partial(SimTick, options.tick_words, options.word_ms)
+        }  # fmt: skip
+        edges: tuple[tuple[Role, Role], ...] = ()
+    else:
+        makers = _turn_makers(options, after, sleeps)
+        edges = ((Role.TRANSCRIBE, Role.THINK), (Role.THINK, Role.TALK), (Role.TALK, Role.VOCODE))
+        if options.reads:
+            edges += ((Role.READ, Role.THINK),)
+    return ModelPack(
+        name="sim", stages=tuple(make() for make in makers.values()), edges=edges, makers=makers, sessions_max=200,
+        tick_ms=80 if options.form == "tick" else None, test_double=True, notice=NOTICE,
+    )  # fmt: skip
+
+
+def _turn_makers(options: SimOptions, after: After, sleeps: bool) -> dict[Role, StageMaker]:
+    makers: dict[Role, StageMaker] = {
+        Role.VAD: partial(_vad, options.vad),
+        Role.END_OF_TURN: partial(SimEndOfTurn, options.end_probability, options.end_of_turn_s, sleeps),
+        Role.TRANSCRIBE: partial(SimTranscribe, options.transcripts, options.partials, options.transcribe_s, sleeps),
+        Role.THINK: partial(
+            SimThink,
             options.script,
             options.first_token_s,
             options.token_s,
@@ -112,13 +119,17 @@ def make(options: SimOptions, after: After = loop_after, sleeps: bool = True) ->
             after,
             options.history_tokens,
         ),
-        SimTalk(options.word_ms, options.talk_s, sleeps),
-        SimVocode(options.vocode_s, sleeps),
-    )
-    edges: tuple[tuple[Role, Role], ...] = (
-        (Role.TRANSCRIBE, Role.THINK), (Role.THINK, Role.TALK), (Role.TALK, Role.VOCODE)
-    )  # fmt: skip
+        Role.TALK: partial(SimTalk, options.word_ms, options.talk_s, sleeps),
+        Role.VOCODE: partial(SimVocode, options.vocode_s, sleeps),
+    }
     if options.reads:
-        stages += (SimRead(options.reads, options.read_s, sleeps),)
-        edges += ((Role.READ, Role.THINK),)
-    return ModelPack(name="sim", stages=stages, edges=edges, sessions_max=200, test_double=True, notice=NOTICE)
+        makers[Role.READ] = partial(SimRead, options.reads, options.read_s, sleeps)
+    return makers
+
+
+def _vad(kind: Literal["silero", "level"]) -> Stage:
+    if kind == "level":
+        return LevelVad()
+    from duplex_models.local.vad import Vad  # noqa: PLC0415 (its weights are needed on real media only)
+
+    return Vad()
