@@ -182,10 +182,29 @@ class BargeInSettings(_Section):
     """What an onset does until it is confirmed or taken back; `duplex.on_onset` sets it per session."""
     duck_db: Db = 12.0
     """How much quieter a ducked reply is."""
+    confirm: Literal["auto", "duration", "semantic"] = "auto"
+    """What confirms an onset. `duration`: voice alone. `semantic`: the reply is withheld after `hold_ms` of voice and cut when
+    the words say so, or after `sure_ms`; sessions that leave the reply alone at an onset (`none`, and every WebSocket session)
+    are confirmed by duration all the same. `auto`: semantic where the model pack hears short words well."""
     confirm_ms: Ms = 320
-    """Voiced time that makes an interruption and cuts the reply."""
+    """Voiced time that makes an interruption: it cuts the reply, or (semantic) lets words interrupt that are no command."""
+    hold_ms: Ms = 256
+    """Semantic: voiced time that withholds the reply until the words are known."""
+    sure_ms: Ms = 704
+    """Semantic: voiced time that cuts the reply whatever is said: nobody says "okay" for so long."""
+    commands: tuple[str, ...] = (
+        "actually", "but", "cancel", "cut", "enough", "excuse", "hang", "hello", "hey", "hold", "listen", "no", "nope", "pardon",
+        "pause", "please", "quiet", "shush", "silence", "sorry", "stop", "wait", "what", "why", "wrong",
+    )  # fmt: skip
+    """Semantic: words that interrupt however short they are, in lower case."""
+    backchannels: tuple[str, ...] = (
+        "ah", "aha", "alright", "cool", "fine", "good", "got", "great", "ha", "hm", "hmm", "huh", "i", "indeed", "it", "mhm", "mm",
+        "mmhm", "mmm", "nice", "oh", "ok", "okay", "right", "see", "sure", "true", "uh", "um", "wow", "yeah", "yep", "yes", "yup",
+    )  # fmt: skip
+    """Semantic: words that do not interrupt, alone or together, in lower case."""
     resolve_ms: Ms = 700
-    """An onset not confirmed within this time is taken back (a cough, a backchannel)."""
+    """An onset not confirmed within this time is taken back (a cough, a backchannel); semantic: the time that words have to
+    come, after which the voiced time decides."""
     fade_ms: int = Field(8, ge=5, le=30)
     """Fade-out at a cut."""
 

@@ -58,7 +58,7 @@ from duplex.session.events import ReplyAudio, ServerEvent, SessionCreated
 from duplex.session.messages import Connected, Disconnected, Heard, Inbound, Network, Sampled, Sent, StageOutput
 from duplex.session.traits import Traits
 from duplex.session.view import LaneState
-from duplex.stages.contract import Role
+from duplex.stages.contract import ModelPack, Role
 from duplex.stages.run import StageRunners
 from duplex.stages.runner import Executor
 from duplex.timeline.playback import WallClockPlayer
@@ -95,6 +95,11 @@ class ActorContext:
     watch: Watch | None = None
 
 
+def _words_tell(settings: Settings, pack: ModelPack) -> bool:
+    confirm = settings.barge_in.confirm
+    return confirm == "semantic" or (confirm == "auto" and pack.hears_short_words)
+
+
 class SessionActor:
     """One session, as a `MediaSink` to its transport.
 
@@ -127,6 +132,7 @@ class SessionActor:
             pausable=Role.THINK in nodes and nodes[Role.THINK].spec.pausable,
             transcribes=Role.TRANSCRIBE in nodes,
             tick_mode=context.tick_ms is not None,
+            words_tell=Role.TRANSCRIBE in nodes and _words_tell(settings, context.runners.graph.pack),
             reads=Role.READ in nodes,
             bounded=context.runners.policy.bounded,
             tenant=tenant,
