@@ -209,6 +209,23 @@ class BargeInSettings(_Section):
     """Fade-out at a cut."""
 
 
+class EchoSettings(_Section):
+    """How the reply's own echo in the microphone is told from a voice (WebRTC)."""
+
+    gate: bool = True
+    """Take a voice over a reply for none while what was sent explains it. It costs nothing where no echo comes back."""
+    delay_ms_max: int = Field(600, ge=100, le=2000)
+    """Longest way of an echo: out to the loudspeaker and back from the microphone."""
+    tail_ms: Ms = 300
+    """An echo is looked for until this long after that way has been gone by the last sound."""
+    likeness: float = Field(0.8, gt=0, lt=1)
+    """Correlation of the modulation of what was sent and heard from which on an echo's path is learnt."""
+    margin_db: Db = 6.0
+    """How much louder than the path says an echo may be."""
+    unexplained: float = Field(0.35, gt=0, lt=1)
+    """Share of a window's energy over that level that makes it a voice."""
+
+
 class PacingSettings(_Section):
     """How far ahead of the listener each stage may work."""
 
@@ -388,6 +405,7 @@ class Settings(BaseSettings):
     media: MediaSettings = MediaSettings()
     turn: TurnSettings = TurnSettings()
     barge_in: BargeInSettings = BargeInSettings()
+    echo: EchoSettings = EchoSettings()
     pacing: PacingSettings = PacingSettings()
     scheduling: SchedulingSettings = SchedulingSettings()
     conversation: ConversationSettings = ConversationSettings()

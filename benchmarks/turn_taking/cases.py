@@ -25,6 +25,8 @@ from duplex.payloads import Int16Array
 DATA = Path(__file__).parents[2] / "tests" / "data" / "speech"
 VOICE_DB = -26.0
 ROOM_DB = -60.0
+REPLY_DB = -20.0
+"""Level at which replies are sent."""
 BEFORE_S = 0.5
 REPLY_S = 2.5
 """From the question's end to the event: the reply has been heard for about two seconds."""
@@ -148,10 +150,10 @@ def _echoes() -> Iterator[Case]:
 
 
 def _double_talk() -> Iterator[Case]:
-    """A voice 10 dB over the echo, as loud as users are."""
+    """A voice 10 dB over the echo, which is quieter than users usually are."""
     for number, name in enumerate(_sentences()[:SENTENCES]):
         echo = Echo(db=-20, delay_ms=120)
-        yield _over_reply(number, "voice over echo", "-20 dB 120 ms", CUT, name, noise_db=-55, echo=echo)
+        yield _over_reply(number, "voice over echo", "-20 dB 120 ms", CUT, name, REPLY_DB - 10, noise_db=-55, echo=echo)
 
 
 def _far() -> Iterator[Case]:

@@ -69,9 +69,7 @@ class Speaker:
         clause = Clause(index=0, text=text, voice="joe", speed=speed / pitch)
         (latents,) = self._talk.step([_job(Role.TALK, clause)])
         assert isinstance(latents, Latents)
-        (audio,) = self._vocode.step(
-            [_job(Role.VOCODE, LatentChunk(latents=latents, first=0, last=latents.frames))]
-        )
+        (audio,) = self._vocode.step([_job(Role.VOCODE, LatentChunk(latents=latents, first=0, last=latents.frames))])
         assert isinstance(audio, Audio)
         return trimmed(soxr.resample(audio.pcm, audio.rate * pitch, RATE).astype(np.int16))
 
@@ -114,7 +112,9 @@ def knocks(random: np.random.Generator) -> Float:
     n = int(0.19 * RATE)
     t = np.arange(n) / RATE
     hz = random.uniform(120, 260)
-    one = np.sin(2 * np.pi * hz * t) * np.exp(-t / 0.025) + 0.4 * band(random.standard_normal(n), 100, 1500) * np.exp(-t / 0.012)
+    one = np.sin(2 * np.pi * hz * t) * np.exp(-t / 0.025) + 0.4 * band(random.standard_normal(n), 100, 1500) * np.exp(
+        -t / 0.012
+    )
     return np.tile(one, int(random.integers(3, 5)))
 
 

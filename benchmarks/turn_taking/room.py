@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from duplex_models.sim import SimOptions, make
 from duplex_models.sim.stages import SimVocode
 
 from benchmarks.turn_taking.cases import RATE, Case, sound
-from benchmarks.turn_taking.make_sounds import REPLIES
+from benchmarks.turn_taking.make_sounds import REPLIES, Float
 from duplex.actor.actor import ActorContext, SessionActor
 from duplex.config import Settings
 from duplex.pacing.policies import make_policy
@@ -169,15 +170,23 @@ def run(case: Case, settings: Settings, ears: Ears, wire: dict[str, Any] | None 
     text = REPLIES[case.reply]
     words = len(text.split())
     options = SimOptions(
-        vad="level", script=(text,), first_token_s=0.09, token_s=0.012, word_ms=round(len(voice) / RATE / words * 50) * 20
+        vad="level",
+        script=(text,),
+        first_token_s=0.09,
+        token_s=0.012,
+        word_ms=round(len(voice) / RATE / words * 50) * 20,
     )
     sim = make(options, after=world.after, sleeps=False)
-    spoken = np.rint(soxr.resample(voice, RATE, 24_000) * 32767 * 0.5).astype(np.int16)
+    spoken = np.rint(soxr.resample(voice, RATE, 24_000) * 32767).astype(np.int16)
     stages = (*ears.stages, *(s for s in sim.stages if s.spec.role in (Role.THINK, Role.TALK)), RecordedVoice(spoken))
     pack = type(sim)(name="room", stages=stages, edges=sim.edges, hears_short_words=True)
     observed: list[Any] = []
     runners = StageRunners(
-        build_graph(pack), world, make_policy(settings.scheduling, settings.pacing), lambda *a: observed.append(a), settings.stages
+        build_graph(pack),
+        world,
+        make_policy(settings.scheduling, settings.pacing),
+        lambda *a: observed.append(a),
+        settings.stages,
     )
     context = ActorContext(
         settings=settings, profile=WireProfile(model="room"), runners=runners, executor=world,
@@ -187,7 +196,13 @@ def run(case: Case, settings: Settings, ears: Ears, wire: dict[str, Any] | None 
     ids, jobs = itertools.count(), itertools.count(1)
     config = initial(context.profile, session_id="room", session=wire)
     actor = SessionActor(
-        "room", config, "webrtc", context, lambda prefix: f"{prefix}_{next(ids)}", lambda: next(jobs), lambda session: None  # type: ignore[arg-type,return-value]
+        "room",
+        config,
+        "webrtc",
+        context,
+        lambda prefix: f"{prefix}_{next(ids)}",
+        lambda: next(jobs),
+        lambda session: None,  # type: ignore[arg-type,return-value]
     )
     outcome = Outcome(case)
     _watch(actor, world, outcome)
@@ -206,7 +221,8 @@ def _play(case: Case, actor: SessionActor, world: World, outcome: Outcome) -> No
     """Feed the microphone and take the packets, 20 ms at a time; echo is what was sent, later and quieter."""
     microphone = case.microphone().astype(np.float64)
     echo = case.echo
-    back = np.zeros(len(microphone) + RATE)
+    back = np.zeros(len(microphone) + 2 * RATE)
+    response = _room_response()
     for tick in range(len(microphone) // TICK):
         now = MonoNs((tick + 1) * TICK_NS)
         world.advance((now - world.now()) / 1e6)
@@ -220,8 +236,19 @@ def _play(case: Case, actor: SessionActor, world: World, outcome: Outcome) -> No
             outcome.sounding.append(now / 1e9)
         if echo is not None:
             at = start + TICK + echo.delay_ms * RATE // 1000
-            piece = packet.pcm.reshape(-1, 3).mean(axis=1) * 10 ** (echo.db / 20)
-            back[at : at + TICK] += piece[: max(0, len(back) - at)]
+            driven = np.tanh(packet.pcm.reshape(-1, 3).mean(axis=1) / 32768 * 1.2) / 1.2 * 32768
+            piece = np.convolve(driven, response) * 10 ** (echo.db / 20)
+            back[at : at + len(piece)] += piece
+
+
+@cache
+def _room_response() -> Float:
+    """Return how a room answers its loudspeaker: at once, and for 0.15 s after; the level of the whole is 0 dB."""
+    n = int(0.15 * RATE)
+    tail = np.random.default_rng(9).standard_normal(n) * np.exp(-np.arange(n) / (0.025 * RATE))
+    response = 0.25 * tail / np.sqrt((tail**2).sum())
+    response[0] += 1.0
+    return response / np.sqrt((response**2).sum())
 
 
 def _watch(actor: SessionActor, world: World, outcome: Outcome) -> None:

@@ -17,7 +17,9 @@ from duplex.actor.ingress import WINDOW, Ingress
 from duplex.actor.watch import Watch
 from duplex.config import Settings
 from duplex.media.contract import INPUT_RATE, OutputPacket, ReceiverReport, Transport, VideoFrame
+from duplex.media.echo_gate import HISTORY, EchoGate, reference_ms
 from duplex.media.egress import EgressQueue
+from duplex.media.reference import Reference
 from duplex.media.resample import StreamResampler
 from duplex.payloads import (
     CONVERSATION_LANE,
@@ -158,6 +160,9 @@ class SessionActor:
         )  # fmt: skip
         self._ear_address = Address(session=session_id, lane=INPUT_LANE, epoch=0, tenant=tenant)
         self._ingress = Ingress(settings.turn.input_buffer_ms_max)
+        gated = settings.echo.gate and transport_name == "webrtc" and not traits.tick_mode
+        self._reference = Reference(reference_ms(settings.echo))
+        self._echo = EchoGate(settings.echo, self._reference) if gated else None
         self._append_resampler = StreamResampler(WEBSOCKET_RATE, INPUT_RATE)
         self._appended: deque[Int16Array] = deque()
         """Audio appended by the client (16 kHz, slices of at most 1 s) that is not taken in yet."""
@@ -236,6 +241,8 @@ class SessionActor:
         if popped.reply != self._playing or egress.unreported >= _REPORT_EVERY:
             self._playing = popped.reply
             self._report_sent()
+        if self._echo is not None:
+            self._reference.sent(popped.pcm, self._ingress.samples)
         return OutputPacket(pcm=popped.pcm, epoch=popped.epoch)
 
     def pump(self) -> None:
@@ -509,6 +516,8 @@ class SessionActor:
         if isinstance(job.payload, VoiceWindow):
             self._in_flight -= 1
             probability = payload.probability if isinstance(payload, VoiceProbability) else 0.0
+            if self._is_echo(job.payload.span, probability):
+                probability = 0.0
             if self._core.ignores(probability):
                 self._hear_silence(job.payload.span, job.pace.since)
             else:
@@ -522,6 +531,15 @@ class SessionActor:
             self._take_appended()
         else:
             self.post(StageOutput(job=job.id, payload=payload))
+
+    def _is_echo(self, span: Span, probability: float) -> bool:
+        """Return whether a voice in a VAD window is what we sent ourselves."""
+        if self._echo is None or probability < self._context.settings.turn.release_threshold:
+            return False
+        end = span.end * INPUT_RATE // POSITION_RATE
+        if not self._echo.listens(end):
+            return False
+        return self._echo.is_echo(self._ingress.before(end, HISTORY), end)
 
     def _hear_silence(self, span: Span, arrived: MonoNs) -> None:
         start = span.start if self._silence is None else self._silence.span.start

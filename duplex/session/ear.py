@@ -259,24 +259,9 @@ class Ear:
             self._overheard(payload)
             return True
         transcription = self._transcriptions.get(job)
-        if transcription is None:
-            return False
-        transcription.finished = True
-        if isinstance(payload, Transcript):
-            transcription.text = payload.text.strip()
-        elif isinstance(payload, StageError):
-            transcription.error = payload.reason
-        if transcription.item is None and self.barge_in.by_words:
-            text = None if transcription.error is not None else transcription.text or ""
-            self._act_on(self.barge_in.judge_words(text, self._tracker.voiced, now), now)
-            if job not in self._transcriptions:
-                return True  # it was no interruption
-        if transcription.item is not None:
-            self._transcribed(job, transcription, now)
-        elif transcription.text and self._detection is not None and self._detection.create_response:
-            since = MonoNs(now - ns_from_samples(Samples(self._analysed - transcription.speech_end)))
-            self._mind.turn_foreseen(transcription.text, since)
-        return True
+        if transcription is not None:
+            self._words_came(job, transcription, payload, now)
+        return transcription is not None
 
     def close(self) -> None:
         """The session ends."""
@@ -473,6 +458,25 @@ class Ear:
         transcription.marks.update(speech_end=ended, committed=now)
         if transcription.finished:
             self._transcribed(job, transcription, now)
+
+    def _words_came(
+        self, job: JobId, transcription: _Transcription, payload: Payload | StageError, now: MonoNs
+    ) -> None:  # fmt: skip
+        transcription.finished = True
+        if isinstance(payload, Transcript):
+            transcription.text = payload.text.strip()
+        elif isinstance(payload, StageError):
+            transcription.error = payload.reason
+        if transcription.item is not None:
+            self._transcribed(job, transcription, now)
+            return
+        if self.barge_in.by_words:
+            text = None if transcription.error is not None else transcription.text or ""
+            self._act_on(self.barge_in.judge_words(text, self._tracker.voiced, now), now)
+        wanted = job in self._transcriptions and self._detection is not None and self._detection.create_response
+        if transcription.text and wanted:
+            since = MonoNs(now - ns_from_samples(Samples(self._analysed - transcription.speech_end)))
+            self._mind.turn_foreseen(transcription.text, since)
 
     def _transcribed(self, job: JobId, transcription: _Transcription, now: MonoNs) -> None:
         del self._transcriptions[job]
