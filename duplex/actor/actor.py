@@ -19,6 +19,7 @@ from duplex.config import Settings
 from duplex.media.contract import INPUT_RATE, OutputPacket, ReceiverReport, Transport, VideoFrame
 from duplex.media.echo_gate import HISTORY, EchoGate, reference_ms
 from duplex.media.egress import EgressQueue
+from duplex.media.processing import AudioProcessor, Make, Processing
 from duplex.media.reference import Reference
 from duplex.media.resample import StreamResampler
 from duplex.payloads import (
@@ -95,6 +96,8 @@ class ActorContext:
     """Closes a transport in the background."""
     tick_ms: int | None = None
     watch: Watch | None = None
+    processing: Make | None = None
+    """Makes the module that cancels echo and noise; None: audio is taken as it comes."""
 
 
 def _words_tell(settings: Settings, pack: ModelPack) -> bool:
@@ -160,9 +163,12 @@ class SessionActor:
         )  # fmt: skip
         self._ear_address = Address(session=session_id, lane=INPUT_LANE, epoch=0, tenant=tenant)
         self._ingress = Ingress(settings.turn.input_buffer_ms_max)
-        gated = settings.echo.gate and transport_name == "webrtc" and not traits.tick_mode
+        self._webrtc = transport_name == "webrtc"
+        gated = settings.echo.gate and self._webrtc and not traits.tick_mode
         self._reference = Reference(reference_ms(settings.echo))
         self._echo = EchoGate(settings.echo, self._reference) if gated else None
+        self._processing = Processing()
+        self._processor: AudioProcessor | None = None
         self._append_resampler = StreamResampler(WEBSOCKET_RATE, INPUT_RATE)
         self._appended: deque[Int16Array] = deque()
         """Audio appended by the client (16 kHz, slices of at most 1 s) that is not taken in yet."""
@@ -209,12 +215,27 @@ class SessionActor:
         if self._closed:
             return
         self._arrived = arrived
+        if self._context.processing is not None:
+            pcm = self._processed(pcm)
         windows = self._ingress.push(pcm)
         if windows:
             self._backlog.extend(windows)
             self._submit_windows()
         if self._context.tick_ms is not None:
             self._submit_ticks(samples_from_ms(self._context.tick_ms))
+
+    def _processed(self, pcm: Int16Array) -> Int16Array:
+        """Have echo and noise taken out, as the session wants it at this moment."""
+        config, make = self._core.config, self._context.processing
+        assert make is not None
+        wanted = Processing(echo=config.echo_cancellation and self._webrtc, noise=config.noise_reduction)
+        if wanted != self._processing:
+            self._processing = wanted
+            off = wanted == Processing()
+            self._processor = None if off else AudioProcessor(
+                make(wanted), self._reference, self._core.listener_delay, self._ingress.samples
+            )  # fmt: skip
+        return pcm if self._processor is None else self._processor.push(pcm)
 
     def hear_silence(self, n: int) -> None:
         """Take n samples (16 kHz) that are declared silent."""
@@ -241,7 +262,7 @@ class SessionActor:
         if popped.reply != self._playing or egress.unreported >= _REPORT_EVERY:
             self._playing = popped.reply
             self._report_sent()
-        if self._echo is not None:
+        if self._echo is not None or self._processor is not None:
             self._reference.sent(popped.pcm, self._ingress.samples)
         return OutputPacket(pcm=popped.pcm, epoch=popped.epoch)
 

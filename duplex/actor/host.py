@@ -19,6 +19,7 @@ from duplex.actor.door import Door
 from duplex.actor.executor import ThreadExecutor
 from duplex.actor.watch import LiveSession, Watch
 from duplex.config import Settings
+from duplex.media import processing
 from duplex.media.contract import Transport
 from duplex.media.peer import WebRtcPeer
 from duplex.media.ticker import Ticker
@@ -29,7 +30,7 @@ from duplex.pacing.policies import make_policy
 from duplex.payloads import JobId
 from duplex.protocol import TransportName, WireProfile, initial
 from duplex.session.config import SessionConfig
-from duplex.stages.contract import ModelPack, Progress
+from duplex.stages.contract import ModelPack, PackError, Progress
 from duplex.stages.graph import build_graph
 from duplex.stages.run import StageRunners
 from duplex.stages.runner import StageLoad
@@ -56,6 +57,13 @@ class _Pump:
         self._actor.closed("error")
 
 
+def _processing(settings: Settings) -> processing.Make | None:
+    try:
+        return processing.load() if settings.media.processing == "apm" else None
+    except processing.ProcessingUnavailable as error:
+        raise PackError(f"media.processing: {error}") from error
+
+
 class SessionHost:
     """Opens and ends sessions. Made on the loop's thread; nothing is loaded before `start`.
 
@@ -65,7 +73,7 @@ class SessionHost:
         observe: takes measures.
         watch: looks at sessions and stages.
     Raises:
-        PackError: the pack's graph is wrong.
+        PackError: the pack's graph is wrong, or audio processing is wanted and not installed.
     """
 
     def __init__(self, settings: Settings, pack: ModelPack, observe: _Measure, watch: Watch | None = None) -> None:
@@ -93,10 +101,11 @@ class SessionHost:
             voice_threshold=settings.turn.voice_threshold,
             prefix_padding_ms=settings.turn.prefix_padding_ms,
             text_chars_max=settings.conversation.text_chars_max,
+            processes_audio=settings.media.processing == "apm",
         )
         self._context = ActorContext(
             settings=settings, profile=profile, runners=self._runners, executor=self._executor, observe=observe,
-            close=self._close_transport, tick_ms=pack.tick_ms, watch=watch,
+            close=self._close_transport, tick_ms=pack.tick_ms, watch=watch, processing=_processing(settings),
         )  # fmt: skip
         self._door = Door(
             pack,

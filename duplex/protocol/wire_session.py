@@ -172,6 +172,7 @@ class DuplexUpdate(WireModel):
 
     lead_ms: Annotated[Any, BeforeValidator(_lead)] = None
     on_onset: Literal["duck", "hold", "none"] | None = None
+    echo_cancellation: bool | None = None
 
 
 class SessionUpdate(WireModel):
