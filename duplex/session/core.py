@@ -529,6 +529,7 @@ class SessionCore:
 
     def _settle_cut(self, epoch: int) -> None:
         """The egress is cut: what was heard is now known, to the word."""
+        self.lane.advance(self._now)
         for reply in [reply for reply in self.lane if reply.address.epoch < epoch]:
             self._settle_cut_of(reply)
             self.lane.remove(reply)
