@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 ALL = (
-    ("core",), ("plan_cost",), ("barge_in_sim",), ("echo",), ("overhead",), ("barge_in",), ("ttfas",), ("admission",),
+    ("core",), ("plan_cost",), ("barge_in_sim",), ("turn_taking",), ("echo",), ("overhead",), ("barge_in",), ("ttfas",), ("admission",),
     ("live",), ("sim_vs_live",), ("simulator",), ("sim_parameters",), ("startup", "--fresh"),
 )  # fmt: skip
 

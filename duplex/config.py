@@ -154,6 +154,8 @@ class TurnSettings(_Section):
     longer than `pause_ms` and others wait for its stage, answers come later by the rest of it."""
     first_look_ms: Ms = 200
     """Silence after which it is decided whether the turn has ended (semantic_vad)."""
+    first_look_ms_low: Ms = 800
+    """The same for eagerness low, which lets people think inside a sentence."""
     look_every_ms: Ms = 400
     """Silence between further looks while the end of turn is not sure."""
     end_probability: Probability = 0.5
@@ -221,8 +223,8 @@ class EchoSettings(_Section):
     """Longest way of an echo: out to the loudspeaker and back from the microphone."""
     tail_ms: Ms = 300
     """An echo is looked for until this long after that way has been gone by the last sound."""
-    likeness: float = Field(0.8, gt=0, lt=1)
-    """Correlation of the modulation of what was sent and heard from which on an echo's path is learnt."""
+    likeness: float = Field(0.75, gt=0, lt=1)
+    """Correlation of what was sent and heard, modulation of bands against each other, from which on an echo's path is learnt."""
     margin_db: Db = 6.0
     """How much louder than the path says an echo may be."""
     unexplained: float = Field(0.35, gt=0, lt=1)

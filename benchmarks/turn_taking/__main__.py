@@ -19,11 +19,20 @@ from benchmarks.report import quantiles, write
 from benchmarks.turn_taking.cases import Case, cases
 from benchmarks.turn_taking.make_sounds import SOUNDS
 from benchmarks.turn_taking.room import Ears, Outcome, run
-from benchmarks.turn_taking.score import AIM_S, part, share, stop_s, summary, was_cut, was_held
-from duplex.config import BargeInSettings, Settings
+from benchmarks.turn_taking.score import AIM_S, ended_early, latency_s, part, share, stop_s, summary, was_cut, was_held
+from duplex.config import BargeInSettings, Settings, TurnSettings
 
 DURATIONS_MS = (160, 224, 320, 416, 512, 640)
 HOLDS_MS = (160, 224, 256, 320, 416)
+PATIENCE: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("eagerness auto", "auto", {}),
+    ("end_probability 0.8", "auto", {"end_probability": 0.8}),
+    ("first_look_ms 400", "auto", {"first_look_ms": 400}),
+    ("first_look_ms 600", "auto", {"first_look_ms": 600}),
+    ("eagerness low", "low", {}),
+    ("low, end_probability 0.9", "low", {"end_probability": 0.9}),
+)
+"""Settings that let people pause: name, the session's eagerness, the server's turn settings."""
 CURVE_KINDS = {"interruption": ("clean", "short clean"), "backchannel": ("clean",), "cough": ("-16 dBFS",)}
 
 
@@ -31,8 +40,8 @@ def main() -> None:
     """Measure, or write the labels beside the sounds."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--labels", action="store_true", help="only write sounds/labels.json")
-    parser.add_argument("--kind", action="append", help="only these kinds, and no curve")
-    parser.add_argument("--every", type=int, default=1, help="only every n-th case")
+    parser.add_argument("--kind", action="append", help="only these kinds, no curve, and nothing is written")
+    parser.add_argument("--every", type=int, default=1, help="only every n-th case, where time is short")
     options = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
     chosen = [case for case in cases() if not options.kind or case.kind in options.kind][:: options.every]
@@ -43,10 +52,13 @@ def main() -> None:
     ears = Ears()
     figures = summary([run(case, Settings(), ears) for case in chosen])
     print_summary(figures)
-    if options.kind or options.every > 1:
+    if options.kind:
         return
     figures["curve"] = curve(chosen, ears)
     print_curve(figures["curve"])
+    figures["patience"] = patience(chosen, ears)
+    print_patience(figures["patience"])
+    figures["every"] = options.every
     figures["audio_minutes"] = round(sum(case.length_s for case in chosen) / 60, 1)
     figures["wall_s"] = round(time.perf_counter() - began)
     write("turn_taking", figures)
@@ -84,6 +96,35 @@ def _point(settings: BargeInSettings, outcomes: Sequence[Outcome]) -> dict[str, 
     return point
 
 
+def patience(chosen: Sequence[Case], ears: Ears) -> list[dict[str, Any]]:
+    """Return the other trade-off: how soon questions are answered, and how often a pause is taken for an end."""
+    paused = [case for case in chosen if case.kind == "pause"]
+    asked = [case for case in chosen if case.kind == "cough" and case.group in CURVE_KINDS["cough"]]
+    points = []
+    for name, eagerness, changes in PATIENCE:
+        turn = {"type": "semantic_vad", "eagerness": eagerness}
+        wire = {"type": "realtime", "audio": {"input": {"turn_detection": turn}}}
+        settings = Settings(turn=TurnSettings(**changes))
+        outcomes = [run(case, settings, ears, wire) for case in paused]
+        answers = [answer for case in asked if (answer := latency_s(run(case, settings, ears, wire))) is not None]
+        by_group = {
+            group: part((each for each in outcomes if each.case.group == group), ended_early)[0]
+            for group in dict.fromkeys(case.group for case in paused)
+        }
+        points.append({"setting": name, "answer_ms": quantiles(answers, 1000), "ended_in_pause": by_group})
+    return points
+
+
+def print_patience(points: Sequence[dict[str, Any]]) -> None:
+    """Print one line for each setting."""
+    for point in points:
+        pauses = "; ".join(f"{group} {_percent(figure)}" for group, figure in point["ended_in_pause"].items())
+        answer = point["answer_ms"]
+        print(
+            f"{point['setting']:26s} answer p50 {answer['p50']:.0f} p95 {answer['p95']:.0f}; ended in pause: {pauses}"
+        )
+
+
 def _percent(figure: dict[str, Any]) -> str:
     return f"{figure['hits']}/{figure['n']} = {figure['percent']:.1f} % ({figure['from']:.0f}–{figure['to']:.0f})"
 
@@ -99,7 +140,7 @@ def print_summary(figures: dict[str, Any]) -> None:
                 for key in ("stop_ms", "held_ms")
                 if group.get(key, {}).get("n")
             ]
-            print(f"{kind if not name else '  ' + name:22s} " + "; ".join(parts + times))
+            print(f"{kind if not name else '  ' + name:22s} " + "; ".join(parts + times), flush=True)
     answer = figures["answer_ms"]
     if answer["n"]:
         print(

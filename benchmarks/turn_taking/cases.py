@@ -162,13 +162,17 @@ def _far() -> Iterator[Case]:
 
 
 def _pauses() -> Iterator[Case]:
-    for pause_s in (0.3, 0.5, 0.8):
-        for number in range(8):
-            before, after = f"paused-{number}-before", f"paused-{number}-after"
+    """A pause after a phrase that is spoken to be gone on with, and in the middle of a sentence that was spoken in one."""
+    phrases = [(f"paused-{number}-before", f"paused-{number}-after") for number in range(8)]
+    halves = [(f"{name}[:{at}]", f"{name}[{at}:]") for name in _sentences()[:SENTENCES] for at in [_gap_s(name)]]
+    for pause_s, kind, parts in (
+        (0.3, "phrase", phrases), (0.5, "phrase", phrases), (0.8, "phrase", phrases), (0.5, "sentence", halves),
+    ):  # fmt: skip
+        for number, (before, after) in enumerate(parts):
             onset = round(BEFORE_S + seconds(before) + pause_s, 3)
             offset = round(onset + seconds(after), 3)
             yield Case(
-                name=f"pause-{pause_s}-{number}", kind="pause", group=f"{pause_s} s", expected=ONE_TURN, onset_s=onset,
+                name=f"pause-{kind}-{pause_s}-{number}", kind="pause", group=f"{kind} {pause_s} s", expected=ONE_TURN, onset_s=onset,
                 offset_s=offset, question_end_s=None, length_s=round(offset + AFTER_S, 2), reply=number % 4,
                 sounds=((before, BEFORE_S, VOICE_DB), (after, onset, VOICE_DB)),
             )  # fmt: skip
@@ -176,7 +180,11 @@ def _pauses() -> Iterator[Case]:
 
 @cache
 def sound(name: str) -> Float:
-    """Return a sound by its name, from its first energy to its last; mono, 16 kHz, full scale 1."""
+    """Return a sound by its name, from its first energy to its last; mono, 16 kHz, full scale 1. `s03[:1.2]` is a part of one."""
+    whole, _, cut = name.partition("[")
+    if cut:
+        first, last = (float(edge) if edge else None for edge in cut.rstrip("]").split(":"))
+        return sound(whole)[round((first or 0) * RATE) : None if last is None else round(last * RATE)]
     path = SOUNDS / f"{name}.flac"
     pcm = read(path if path.exists() else DATA / f"{name}.flac")
     block = RATE // 100
@@ -198,6 +206,14 @@ def read(path: Path) -> Float:
 def seconds(name: str) -> float:
     """Return a sound's length."""
     return len(sound(name)) / RATE
+
+
+def _gap_s(name: str) -> float:
+    """Return where a sentence is quietest near its middle: most often between two words."""
+    pcm, hop = sound(name), RATE // 100
+    middle, around = len(pcm) // 2 // hop, 30
+    power = [(pcm[k * hop : (k + 3) * hop] ** 2).mean() for k in range(middle - around, middle + around)]
+    return round((middle - around + int(np.argmin(power)) + 1) * hop / RATE, 2)
 
 
 @cache

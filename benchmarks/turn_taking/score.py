@@ -40,11 +40,10 @@ def was_held(outcome: Outcome) -> bool:
 
 
 def latency_s(outcome: Outcome) -> float | None:
-    """Return the time from the first question's end until its answer is heard."""
-    end = outcome.case.question_end_s
-    if end is None or not outcome.sounding:
-        return None
-    return outcome.sounding[0] - end + WAY_IN_S + WAY_OUT_S
+    """Return the time from the end of the first question (or of the sentence with a pause) until its answer is heard."""
+    end = outcome.case.question_end_s if outcome.case.question_end_s is not None else outcome.case.offset_s
+    first = next((at for at in outcome.sounding if at >= end), None)
+    return None if first is None else first - end + WAY_IN_S + WAY_OUT_S
 
 
 def cut_in(outcome: Outcome) -> bool:
@@ -110,6 +109,7 @@ def summary(outcomes: Sequence[Outcome]) -> dict[str, Any]:
         kinds[kind] = figures_of(of_kind)
         if len(groups) > 1:
             kinds[kind]["by_group"] = {g: figures_of([o for o in of_kind if o.case.group == g]) for g in groups}
-    latencies = [latency for each in outcomes if (latency := latency_s(each)) is not None]
+    asked = [each for each in outcomes if each.case.question_end_s is not None]
+    latencies = [latency for each in asked if (latency := latency_s(each)) is not None]
     late = share(sum(latency > LATE_S for latency in latencies), len(latencies))
     return {"kinds": kinds, "answer_ms": quantiles(latencies, 1000), "answered_late": late}

@@ -144,11 +144,16 @@ def _levels_db(pcm: Int16Array) -> Float:
 
 
 def _likeness(heard: Float, sent: Float) -> Float:
-    """Return the correlation of the modulation in all bands, by place of `heard` in `sent`, oldest first."""
+    """Return the correlation of the modulation of bands against each other, by place of `heard` in `sent`, oldest first.
+
+    What all bands do together is taken out: two voices that begin in silence do that alike.
+    """
     mine = np.maximum(heard, heard.max() - _RANGE_DB)
     mine = mine - mine.mean(axis=0)
+    mine = mine - mine.mean(axis=1, keepdims=True)
     theirs = sliding_window_view(np.maximum(sent, sent.max() - _RANGE_DB), len(heard), axis=0)
     theirs = theirs - theirs.mean(axis=2, keepdims=True)
+    theirs = theirs - theirs.mean(axis=1, keepdims=True)
     product = np.tensordot(theirs, mine.T, axes=2)
     norm = np.sqrt((theirs**2).sum(axis=(1, 2)) * (mine**2).sum())
     result: Float = product / np.maximum(norm, np.float32(1e-6))

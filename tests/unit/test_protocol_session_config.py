@@ -61,7 +61,7 @@ def test_defaults_are_resolved() -> None:
             },
             "output": {"format": {"type": "audio/pcm", "rate": 24000}, "voice": "low", "speed": 1.0},
         },
-        "duplex": {"lead_ms": 4000, "on_onset": "hold"},
+        "duplex": {"lead_ms": 4000, "on_onset": "hold", "echo_cancellation": False},
     }
 
 
