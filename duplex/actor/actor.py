@@ -262,7 +262,7 @@ class SessionActor:
         if popped.reply != self._playing or egress.unreported >= _REPORT_EVERY:
             self._playing = popped.reply
             self._report_sent()
-        if self._echo is not None or self._processor is not None:
+        if popped.reply is not None and (self._echo is not None or self._processor is not None):
             self._reference.sent(popped.pcm, self._ingress.samples)
         return OutputPacket(pcm=popped.pcm, epoch=popped.epoch)
 

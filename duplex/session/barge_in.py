@@ -61,6 +61,11 @@ class BargeIn:
         """The pending onset is judged by what is said; its words have to be given to `judge_words`."""
         return self.pending and self._by_words
 
+    @property
+    def withholds(self) -> bool:
+        """The reply is withheld until the pending onset has its verdict."""
+        return self.pending and self._held
+
     def begin(self, onset: Samples, position: Samples, now: MonoNs, words_tell: bool = False) -> None:
         """Voice began over a reply at `onset`, as is seen now that input is final up to `position`.
 
