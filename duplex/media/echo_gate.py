@@ -34,6 +34,8 @@ _FLOOR_DB = -75.0
 """Level of a band, of full scale, that is nothing."""
 _TAIL_DB = 1.5
 """Least decay of a room's echo in 10 ms: 60 dB in 0.4 s."""
+_LEARN_EVERY = 8
+"""Windows between two measurements of a path that is known."""
 _LEARN = 0.3
 """Share of a new measurement in the path's levels."""
 _NOISE_RISE_DB = 0.1
@@ -73,6 +75,7 @@ class EchoGate:
         self._lags = settings.delay_ms_max // 10
         self._lag: int | None = None
         """Of the path, in frames of 10 ms."""
+        self._judged = 0
         self._path_db: Float = np.zeros(_BANDS.shape[1], np.float32)
         """Level of the echo against what was sent, by band."""
         self._noise_db: Float = np.full(_BANDS.shape[1], 0.0, np.float32)
@@ -95,14 +98,18 @@ class EchoGate:
             end: input position (16 kHz samples).
         """
         heard = _levels_db(microphone)
-        sent = _levels_db(self._reference.read(end - HISTORY - self._lags * _HOP, end))
-        if sent.max() < _FLOOR_DB + _RANGE_DB / 2:
-            return False
         self._noise_db = np.minimum(self._noise_db + _NOISE_RISE_DB, heard.min(axis=0))
-        self._learn(heard, sent)
-        return self._lag is not None and self._explains(heard, sent)
+        if self._lag is None or self._judged % _LEARN_EVERY == 0:
+            self._learn(heard, _levels_db(self._reference.read(end - HISTORY - self._lags * _HOP, end)))
+        self._judged += 1
+        if self._lag is None:
+            return False
+        start, stop = end - HISTORY - self._lag * _HOP, end - max(0, self._lag - 1) * _HOP
+        return self._explains(heard, _levels_db(self._reference.read(start, stop)))
 
     def _learn(self, heard: Float, sent: Float) -> None:
+        if sent.max() < _FLOOR_DB + _RANGE_DB / 2:
+            return
         likeness = _likeness(heard, sent)
         best = int(likeness.argmax())
         if likeness[best] < self._settings.likeness:
@@ -122,12 +129,9 @@ class EchoGate:
         self._lag = lag
 
     def _explains(self, heard: Float, sent: Float) -> bool:
-        """Return whether the last window holds little more than the path makes of what was sent."""
-        assert self._lag is not None
-        last = len(sent) - self._lag
-        lead = sent[max(0, last - _FRAMES) : last + 1]
-        expected = lead[0]
-        for frame in lead[1:]:
+        """Return whether the last window holds little more than the path makes of what was sent one lag before."""
+        expected = sent[0]
+        for frame in sent[1:]:
             expected = np.maximum(frame, expected - _TAIL_DB)
         expected = np.maximum(expected + self._path_db, self._noise_db) + self._settings.margin_db
         newest = 10 ** (heard[-3:].max(axis=0) / 10)
