@@ -6,8 +6,8 @@ import subprocess
 import sys
 
 ALL = (
-    ("core",), ("recording",), ("plan_cost",), ("barge_in_sim",), ("echo",), ("overhead",), ("barge_in",), ("ttfas",), ("playback_front",),
-    ("admission",),
+    ("core",), ("recording",), ("plan_cost",), ("barge_in_sim",), ("turn_taking",), ("echo",), ("overhead",), ("barge_in",), ("ttfas",),
+    ("playback_front",), ("admission",),
     ("live",), ("sim_vs_live",), ("simulator",), ("sim_parameters",), ("startup", "--fresh"),
     ("soak_sim",), ("soak_live",),
 )  # fmt: skip

@@ -118,6 +118,42 @@ def barge_in_sim(f: dict[str, Any]) -> list[Row]:
     ]
 
 
+def turn_taking(f: dict[str, Any]) -> list[Row]:
+    def share(figure: dict[str, Any]) -> str:
+        return f"{figure['hits']} of {figure['n']}, {figure['percent']} % (95 %: {figure['from']}–{figure['to']})"
+
+    kinds, goals = f["kinds"], {"cough": "0", "click": "0", "backchannel": "≤ 20 %"}
+    real, over_echo = kinds["interruption"], kinds["voice over echo"]
+    rows = [
+        ("real interruptions silent within 550 ms, heard", "≥ 98 %", share(real["stopped_in_time"])),
+        ("— labelled onset → silence heard", "", _q(real["stop_ms"])),
+        ("— missed", "", share(real["missed"])),
+        ("voices 10 dB over an echo of −20 dB, silent within 550 ms", "", share(over_echo["stopped_in_time"])),
+    ]
+    for kind in ("backchannel", "cough", "click", "knocks", "typing", "far speaker"):
+        rows.append((f"{kind}: false cuts", goals.get(kind, ""), share(kinds[kind]["false_cuts"])))
+    rows.append(("backchannel: withheld, then let go", "", share(kinds["backchannel"]["false_holds"])))
+    for group, figure in kinds["echo"]["by_group"].items():
+        rows.append((f"echo {group}: false cuts", "0" if group.startswith("-20") else "", share(figure["false_cuts"])))
+    for group, figure in kinds["pause"]["by_group"].items():
+        rows.append((f"pause, {group}: turn ended in it", "", share(figure["turn_ended_in_pause"])))
+    rows.append(("end of a question → its answer, heard (simulated)", "", _q(f["answer_ms"])))
+    for point in f["curve"]:
+        setting = f"{point['confirm']}, {'confirm' if point['confirm'] == 'duration' else 'hold'}_ms = {point['ms']}"
+        cut = f"stop p95 {point['stop_ms']['p95']:.0f} ms; backchannels cut {share(point['backchannel_cut'])}"
+        rows.append((f"trade-off: {setting}", "", cut))
+    for point in f["patience"]:
+        ended = "; ".join(f"{group} {figure['percent']} %" for group, figure in point["ended_in_pause"].items())
+        rows.append(
+            (
+                f"patience: {point['setting']}",
+                "",
+                f"answer p50 {point['answer_ms']['p50']:.0f} ms; ended in pause: {ended}",
+            )
+        )
+    return rows
+
+
 def startup(f: dict[str, Any]) -> list[Row]:
     rows = [
         ("`make run`, second start, until ready", "≤ 10 s", ", ".join(f"{s} s" for s in f["make_run_second_start_s"])),
@@ -279,6 +315,7 @@ SECTIONS: tuple[tuple[str, str, Callable[[dict[str, Any]], list[Row]]], ...] = (
     ("ttfas", "How long until the answer is heard", ttfas),
     ("barge_in", "How fast an interruption silences the reply", barge_in),
     ("barge_in_sim", "Whether a cut holds", barge_in_sim),
+    ("turn_taking", "Who is cut, and who is let finish", turn_taking),
     ("overhead", "What the server adds", overhead),
     ("core", "What the core costs", core),
     ("recording", "What recording costs", recording),

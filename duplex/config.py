@@ -143,6 +143,9 @@ class MediaSettings(_Section):
     """A sampled frame is scaled so that its longer edge is at most this."""
     video_lag_ms: Ms = 200
     """The video watermark trails the audio watermark by at most this, so a stalled camera blocks nobody."""
+    processing: Literal["off", "apm"] = "off"
+    """`apm`: sessions may ask for echo cancellation and noise suppression here (`pip install 'duplex[apm]'`). Browsers have their
+    own; it costs about a tenth of a millisecond for each 10 ms and direction."""
     rtcp_interval_ms: Ms = 1000
     """Time between our RTCP reports."""
 
@@ -169,6 +172,8 @@ class TurnSettings(_Section):
     stage's idle time, and are left out where one would take longer than `stages.idle_step_ms_max`."""
     first_look_ms: Ms = 200
     """Silence after which it is decided whether the turn has ended (semantic_vad)."""
+    first_look_ms_low: Ms = 800
+    """The same for eagerness low, which lets people think inside a sentence."""
     look_every_ms: Ms = 400
     """Silence between further looks while the end of turn is not sure."""
     end_probability: Probability = 0.5
@@ -200,12 +205,48 @@ class BargeInSettings(_Section):
     """What an onset does until it is confirmed or taken back; `duplex.on_onset` sets it per session."""
     duck_db: Db = 12.0
     """How much quieter a ducked reply is."""
+    confirm: Literal["auto", "duration", "semantic"] = "auto"
+    """What confirms an onset. `duration`: voice alone. `semantic`: the reply is withheld after `hold_ms` of voice and cut when
+    the words say so, or after `sure_ms`; sessions that leave the reply alone at an onset (`none`, and every WebSocket session)
+    are confirmed by duration all the same. `auto`: semantic where the model pack hears short words well."""
     confirm_ms: Ms = 320
-    """Voiced time that makes an interruption and cuts the reply."""
+    """Voiced time that makes an interruption: it cuts the reply, or (semantic) lets words interrupt that are no command."""
+    hold_ms: Ms = 256
+    """Semantic: voiced time that withholds the reply until the words are known."""
+    sure_ms: Ms = 704
+    """Semantic: voiced time that cuts the reply whatever is said: nobody says "okay" for so long."""
+    commands: tuple[str, ...] = (
+        "actually", "but", "cancel", "cut", "enough", "excuse", "hang", "hello", "hey", "hold", "listen", "no", "nope", "pardon",
+        "pause", "please", "quiet", "shush", "silence", "sorry", "stop", "wait", "what", "why", "wrong",
+    )  # fmt: skip
+    """Semantic: words that interrupt however short they are, in lower case."""
+    backchannels: tuple[str, ...] = (
+        "ah", "aha", "alright", "cool", "fine", "good", "got", "great", "ha", "hm", "hmm", "huh", "i", "indeed", "it", "mhm", "mm",
+        "mmhm", "mmm", "nice", "oh", "ok", "okay", "right", "see", "sure", "true", "uh", "um", "wow", "yeah", "yep", "yes", "yup",
+    )  # fmt: skip
+    """Semantic: words that do not interrupt, alone or together, in lower case."""
     resolve_ms: Ms = 700
-    """An onset not confirmed within this time is taken back (a cough, a backchannel)."""
+    """An onset not confirmed within this time is taken back (a cough, a backchannel); semantic: the time that words have to
+    come, after which the voiced time decides."""
     fade_ms: int = Field(8, ge=5, le=30)
     """Fade-out at a cut."""
+
+
+class EchoSettings(_Section):
+    """How the reply's own echo in the microphone is told from a voice (WebRTC)."""
+
+    gate: bool = True
+    """Take a voice over a reply for none while what was sent explains it. It costs nothing where no echo comes back."""
+    delay_ms_max: int = Field(600, ge=100, le=2000)
+    """Longest way of an echo: out to the loudspeaker and back from the microphone."""
+    tail_ms: Ms = 300
+    """An echo is looked for until this long after that way has been gone by the last sound."""
+    likeness: float = Field(0.75, gt=0, lt=1)
+    """Correlation of what was sent and heard, modulation of bands against each other, from which on an echo's path is learnt."""
+    margin_db: Db = 6.0
+    """How much louder than the path says an echo may be."""
+    unexplained: float = Field(0.35, gt=0, lt=1)
+    """Share of a window's energy over that level that makes it a voice."""
 
 
 class PacingSettings(_Section):
@@ -479,6 +520,7 @@ class Settings(BaseSettings):
     media: MediaSettings = MediaSettings()
     turn: TurnSettings = TurnSettings()
     barge_in: BargeInSettings = BargeInSettings()
+    echo: EchoSettings = EchoSettings()
     pacing: PacingSettings = PacingSettings()
     scheduling: SchedulingSettings = SchedulingSettings()
     conversation: ConversationSettings = ConversationSettings()

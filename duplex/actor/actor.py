@@ -17,7 +17,10 @@ from duplex.actor.ingress import WINDOW, Ingress
 from duplex.actor.watch import MakeCore, Watch
 from duplex.config import Settings
 from duplex.media.contract import INPUT_RATE, OutputPacket, ReceiverReport, Transport, VideoFrame
+from duplex.media.echo_gate import HISTORY, EchoGate, reference_ms
 from duplex.media.egress import EgressQueue
+from duplex.media.processing import AudioProcessor, Make, Processing
+from duplex.media.reference import Reference
 from duplex.media.resample import StreamResampler
 from duplex.payloads import (
     CONVERSATION_LANE,
@@ -70,7 +73,7 @@ from duplex.session.messages import (
 )
 from duplex.session.traits import Traits
 from duplex.session.view import LaneState
-from duplex.stages.contract import Role
+from duplex.stages.contract import ModelPack, Role
 from duplex.stages.executor import Executor
 from duplex.stages.run import StageRunners
 from duplex.timeline.playback import WallClockPlayer
@@ -111,6 +114,13 @@ class ActorContext:
     """Makes a session's core; a recorder makes one that is under record."""
     offer: Callable[[str], str | None] = lambda session_id: None
     """Makes the next token that resumes a session; None: no session can be resumed."""
+    processing: Make | None = None
+    """Makes the module that cancels echo and noise; None: audio is taken as it comes."""
+
+
+def _words_tell(settings: Settings, pack: ModelPack) -> bool:
+    confirm = settings.barge_in.confirm
+    return confirm == "semantic" or (confirm == "auto" and pack.hears_short_words)
 
 
 class SessionActor:
@@ -145,6 +155,7 @@ class SessionActor:
             pausable=Role.THINK in nodes and nodes[Role.THINK].spec.pausable,
             transcribes=Role.TRANSCRIBE in nodes,
             tick_mode=context.tick_ms is not None,
+            words_tell=Role.TRANSCRIBE in nodes and _words_tell(settings, context.runners.graph.pack),
             reads=Role.READ in nodes,
             bounded=context.runners.policy.bounded,
             tenant=tenant,
@@ -172,6 +183,12 @@ class SessionActor:
         )  # fmt: skip
         self._ear_address = Address(session=session_id, lane=INPUT_LANE, epoch=0, tenant=tenant)
         self._ingress = Ingress(settings.turn.input_buffer_ms_max)
+        self._webrtc = transport_name == "webrtc"
+        gated = settings.echo.gate and self._webrtc and not traits.tick_mode
+        self._reference = Reference(reference_ms(settings.echo))
+        self._echo = EchoGate(settings.echo, self._reference) if gated else None
+        self._processing = Processing()
+        self._processor: AudioProcessor | None = None
         self._append_resampler = StreamResampler(WEBSOCKET_RATE, INPUT_RATE)
         self._appended: deque[Int16Array] = deque()
         """Audio appended by the client (16 kHz, slices of at most 1 s) that is not taken in yet."""
@@ -232,12 +249,27 @@ class SessionActor:
         if self._closed:
             return
         self._arrived = arrived
+        if self._context.processing is not None:
+            pcm = self._processed(pcm)
         windows = self._ingress.push(pcm)
         if windows:
             self._backlog.extend(windows)
             self._submit_windows()
         if self._context.tick_ms is not None:
             self._submit_ticks(samples_from_ms(self._context.tick_ms))
+
+    def _processed(self, pcm: Int16Array) -> Int16Array:
+        """Have echo and noise taken out, as the session wants it at this moment."""
+        config, make = self._core.config, self._context.processing
+        assert make is not None
+        wanted = Processing(echo=config.echo_cancellation and self._webrtc, noise=config.noise_reduction)
+        if wanted != self._processing:
+            self._processing = wanted
+            off = wanted == Processing()
+            self._processor = None if off else AudioProcessor(
+                make(wanted), self._reference, self._core.listener_delay, self._ingress.samples
+            )  # fmt: skip
+        return pcm if self._processor is None else self._processor.push(pcm)
 
     def hear_silence(self, n: int) -> None:
         """Take n samples (16 kHz) that are declared silent."""
@@ -264,6 +296,8 @@ class SessionActor:
         if popped.reply != self._playing or egress.unreported >= _REPORT_EVERY:
             self._playing = popped.reply
             self._report_sent()
+        if popped.reply is not None and (self._echo is not None or self._processor is not None):
+            self._reference.sent(popped.pcm, self._ingress.samples)
         return OutputPacket(pcm=popped.pcm, epoch=popped.epoch)
 
     def pump(self) -> None:
@@ -560,6 +594,8 @@ class SessionActor:
         if isinstance(job.payload, VoiceWindow):
             self._in_flight -= 1
             probability = payload.probability if isinstance(payload, VoiceProbability) else 0.0
+            if self._is_echo(job.payload.span, probability):
+                probability = 0.0
             if self._core.ignores(probability):
                 self._hear_silence(job.payload.span, job.pace.since)
             else:
@@ -573,6 +609,15 @@ class SessionActor:
             self._take_appended()
         else:
             self.post(StageOutput(job=job.id, payload=payload))
+
+    def _is_echo(self, span: Span, probability: float) -> bool:
+        """Return whether a voice in a VAD window is what we sent ourselves."""
+        if self._echo is None or probability < self._context.settings.turn.release_threshold:
+            return False
+        end = span.end * INPUT_RATE // POSITION_RATE
+        if not self._echo.listens(end):
+            return False
+        return self._echo.is_echo(self._ingress.before(end, HISTORY), end)
 
     def _hear_silence(self, span: Span, arrived: MonoNs) -> None:
         start = span.start if self._silence is None else self._silence.span.start

@@ -23,6 +23,7 @@ from duplex.actor.executor import ThreadExecutor
 from duplex.actor.resume import Resumption
 from duplex.actor.watch import LiveSession, SessionRecorder, Watch
 from duplex.config import Settings
+from duplex.media import processing
 from duplex.media.contract import Transport
 from duplex.media.peer import WebRtcPeer
 from duplex.media.ticker import Ticker
@@ -35,7 +36,7 @@ from duplex.protocol import TransportName, WireProfile, initial
 from duplex.session.config import SessionConfig
 from duplex.session.core import SessionCore
 from duplex.session.greeting import greeting_of
-from duplex.stages.contract import ModelPack, Progress
+from duplex.stages.contract import ModelPack, PackError, Progress
 from duplex.stages.graph import build_graph
 from duplex.stages.process import isolated
 from duplex.stages.run import StageRunners
@@ -66,6 +67,13 @@ class _Pump:
         self._actor.closed("error")
 
 
+def _processing(settings: Settings) -> processing.Make | None:
+    try:
+        return processing.load() if settings.media.processing == "apm" else None
+    except processing.ProcessingUnavailable as error:
+        raise PackError(f"media.processing: {error}") from error
+
+
 class SessionHost:
     """Opens and ends sessions. Made on the loop's thread; nothing is loaded before `start`.
 
@@ -76,7 +84,8 @@ class SessionHost:
         watch: looks at sessions and stages.
         recorder: records every session.
     Raises:
-        PackError: the pack's graph is wrong, or a stage cannot have the process that the configuration gives it.
+        PackError: the pack's graph is wrong, a stage cannot have the process that the configuration gives it, or audio
+            processing is wanted and not installed.
     """
 
     def __init__(
@@ -109,13 +118,14 @@ class SessionHost:
             text_chars_max=settings.conversation.text_chars_max,
             greeting=greeting_of(settings.session),
             recorded=recorder is not None,
+            processes_audio=settings.media.processing == "apm",
         )
         self._recorder = recorder
         self._resume = Resumption(settings.server, self._executor, observe, self._end)
         self._context = ActorContext(
             settings=settings, profile=profile, runners=self._runners, executor=self._executor, observe=observe,
             close=self._close_transport, tick_ms=pack.tick_ms, watch=watch, offer=self._resume.offer,
-            make_core=SessionCore if recorder is None else recorder.core,
+            processing=_processing(settings), make_core=SessionCore if recorder is None else recorder.core,
         )  # fmt: skip
         self._door = Door(
             pack,

@@ -30,6 +30,11 @@ class Ingress:
         """Input position up to which audio has arrived."""
         return Samples(self._end * _SCALE)
 
+    @property
+    def samples(self) -> int:
+        """The same at 16 kHz."""
+        return self._end
+
     def push(self, pcm: Int16Array) -> list[VoiceWindow]:
         """Append audio of shape (n,), n ≤ the ring's length; return the windows that it completes."""
         self._write(pcm)
@@ -46,6 +51,11 @@ class Ingress:
         oldest = max(0, self._end - len(self._ring))
         start = min(max(span.start // _SCALE, oldest), self._end)
         return self._read(start, max(start, min(span.end // _SCALE, self._end)))
+
+    def before(self, end: int, n: int) -> Int16Array:
+        """Return the n samples (16 kHz) before a position that has come; silence where there were none."""
+        start = max(0, end - n)
+        return np.pad(self._read(start, end), (n - (end - start), 0))
 
     def _write(self, pcm: Int16Array) -> None:
         size = len(self._ring)

@@ -9,10 +9,12 @@ The session object that goes back shows what is in effect, not what was asked:
     asked                                             taken as                shown
     any `model`                                       the pack's model        the pack's name
     a voice of the stock clients (alloy, marin, …)    the pack's first voice  its name
-    noise_reduction, tracing, include, reasoning,     no effect               null, null, [], absent,
+    noise_reduction, where audio is not processed     no effect               null
+    tracing, include, reasoning,                      no effect               null, [], absent,
     truncation, transcription.model/language/prompt                           "auto", the pack's model
     G.711 formats, tools, prompt, idle timeout,
-    type transcription                                refused with a reason
+    type transcription, duplex.echo_cancellation
+    where audio is not processed                      refused with a reason
 
 Source: protocol.md, "Session config".
 """
@@ -62,6 +64,8 @@ class WireProfile:
     """Longest instructions or text item, in characters."""
     greeting: Greeting | None = None
     """What a session says first, when it does not choose."""
+    processes_audio: bool = False
+    """Noise reduction and echo cancellation have an effect."""
     append_bytes_max: int = 15 * 1024 * 1024
     """Largest decoded audio of one append."""
     recorded: bool = False
@@ -132,6 +136,7 @@ def initial(
         "duplex": {
             "lead_ms": profile.lead_ms,
             "on_onset": profile.on_onset,
+            "echo_cancellation": False,
             "resume": False,
             "greeting": _shown_greeting(profile.greeting),
         },
@@ -185,6 +190,8 @@ def merge(config: SessionConfig, update: SessionUpdate, profile: WireProfile) ->
 
 def _merge_input(wire: dict[str, Any], update: AudioInputUpdate, profile: WireProfile) -> None:
     _check_format(update.format, "session.audio.input.format")
+    if "noise_reduction" in update.model_fields_set and profile.processes_audio:
+        wire["noise_reduction"] = None if update.noise_reduction is None else {"type": update.noise_reduction.type}
     if "transcription" in update.model_fields_set:
         wire["transcription"] = None if update.transcription is None else {"model": profile.model}
     if "turn_detection" in update.model_fields_set:
@@ -240,6 +247,14 @@ def _merge_duplex(wire: dict[str, Any], update: DuplexUpdate, profile: WireProfi
         wire["lead_ms"] = profile.lead_ms if update.lead_ms is None else update.lead_ms
     if "on_onset" in update.model_fields_set:
         wire["on_onset"] = update.on_onset or profile.on_onset
+    if update.echo_cancellation and not profile.processes_audio:
+        raise RemoteProtocolError(
+            errors.UNSUPPORTED,
+            "This server does not process audio (media.processing); cancel the echo beside the loudspeaker.",
+            "session.duplex.echo_cancellation",
+        )
+    if "echo_cancellation" in update.model_fields_set:
+        wire["echo_cancellation"] = bool(update.echo_cancellation)
     if "resume" in update.model_fields_set:
         wire["resume"] = bool(update.resume)
     if "greeting" in update.model_fields_set:
@@ -283,6 +298,8 @@ def _resolve(wire: Mapping[str, Any]) -> SessionConfig:
         turn_detection=None if detection is None else _resolve_turn_detection(detection),
         transcribe=wire["audio"]["input"]["transcription"] is not None,
         on_onset=wire["duplex"]["on_onset"],
+        noise_reduction=wire["audio"]["input"]["noise_reduction"] is not None,
+        echo_cancellation=wire["duplex"]["echo_cancellation"],
         lead_ms=None if lead == _UNLIMITED else lead,
         greeting=None if greeting == _NO_GREETING else Greeting(**greeting),
         resume=wire["duplex"]["resume"],

@@ -186,6 +186,7 @@ class DuplexUpdate(WireModel):
 
     lead_ms: Annotated[Any, BeforeValidator(_lead)] = None
     on_onset: Literal["duck", "hold", "none"] | None = None
+    echo_cancellation: bool | None = None
     greeting: Annotated[Any, BeforeValidator(_greeting)] = None
     resume: bool | None = None
 

@@ -47,6 +47,10 @@ class SessionConfig:
     transcribe: bool = True
     """Send the user's transcript to the client (the thinker gets it in any case)."""
     on_onset: Literal["duck", "hold", "none"] = "duck"
+    noise_reduction: bool = False
+    """Suppress noise in what is heard (where the server processes audio)."""
+    echo_cancellation: bool = False
+    """Cancel the echo of what is sent (the same; WebRTC)."""
     lead_ms: int | None = None
     """Run-ahead of WebSocket audio; None is unlimited."""
     resume: bool = False

@@ -200,6 +200,13 @@ class SessionCore:
         awaited = self._wanted is not None or self._ear.committing or self.conversation.awaits_transcript()
         return lane_state(self.lane, self._ear.barge_in, hearing=self._ear.hearing, awaited=awaited, now=now)
 
+    def listener_delay(self) -> Samples:
+        """Return the least time from sending until the listener hears it, by what is known now (WebRTC)."""
+        if self.lane.webrtc is None:
+            return Samples(0)
+        estimate = self.lane.webrtc.estimate()
+        return Samples(max(0, estimate.delay - estimate.error))
+
     def poll(self) -> Effect | None:
         """Take the next effect; None when drained."""
         effect = self._outbox.poll()
@@ -645,6 +652,7 @@ class SessionCore:
 
     def _settle_cut(self, epoch: int) -> None:
         """The egress is cut: what was heard is now known, to the word."""
+        self.lane.advance(self._now)
         for reply in [reply for reply in self.lane if reply.address.epoch < epoch]:
             self._settle_cut_of(reply)
             self.lane.remove(reply)

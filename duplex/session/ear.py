@@ -283,19 +283,9 @@ class Ear:
             self._overheard(payload)
             return True
         transcription = self._transcriptions.get(job)
-        if transcription is None:
-            return False
-        transcription.finished = True
-        if isinstance(payload, Transcript):
-            transcription.text = payload.text.strip()
-        elif isinstance(payload, StageError):
-            transcription.error = payload.reason
-        if transcription.item is not None:
-            self._transcribed(job, transcription, now)
-        elif transcription.text and self._detection is not None and self._detection.create_response:
-            since = MonoNs(now - ns_from_samples(Samples(self._analysed - transcription.speech_end)))
-            self._mind.turn_foreseen(transcription.text, since)
-        return True
+        if transcription is not None:
+            self._words_came(job, transcription, payload, now)
+        return transcription is not None
 
     def leave(self, now: MonoNs) -> None:
         """The client is away: what it was saying is a turn as it stands, which nobody waits to have answered, or was none."""
@@ -336,7 +326,7 @@ class Ear:
         self._utterance = _Utterance(self._new_id("item"), Samples(start))
         self._partials.open(self._tracker.onset)
         if self._mind.output_alive and detection.interrupt_response:
-            self.barge_in.begin(self._tracker.onset, span.end, now)
+            self.barge_in.begin(self._tracker.onset, span.end, now, self._traits.words_tell)
 
     def _settle(self, span: Span, now: MonoNs) -> None:
         """Announce the utterance once it is sure, and let the barge-in policy judge what it has got."""
@@ -345,17 +335,33 @@ class Ear:
             if not self._mind.output_alive:
                 self.barge_in.take_back("drained")
             else:
-                match self.barge_in.judge(self._tracker.voiced, span.end, now):
-                    case Verdict.CONFIRMED:
-                        self._announce()
-                        self._mind.interrupt()
-                    case Verdict.REFUSED:
-                        self._forget_utterance()
+                self._act_on(self.barge_in.judge(self._tracker.voiced, span.end, now), now)
             if self.barge_in.pending:
                 return
         if utterance is self._utterance and utterance is not None and not utterance.announced:
             if self._tracker.voiced >= samples_from_ms(self._settings.speech_ms_min):
                 self._announce()
+
+    def _act_on(self, verdict: Verdict, now: MonoNs) -> None:
+        match verdict:
+            case Verdict.CONFIRMED:
+                self._announce()
+                self._mind.interrupt()
+                self._go_on_with_pause(now)
+            case Verdict.REFUSED:
+                self._forget_utterance()
+
+    def _go_on_with_pause(self, now: MonoNs) -> None:
+        """An interruption was confirmed while it is quiet: what a pause begins and a look decides was left out so far."""
+        utterance = self._utterance
+        if utterance is None or not self._tracker.paused:
+            return
+        whole = Span(utterance.start, self._analysed)
+        if self._traits.transcribes and not any(each.item is None for each in self._transcriptions.values()):
+            self._transcribe(whole, self._tracker.speech_end, now)
+        self._ask_for_end(whole, now)
+        self._mind.user_pauses()
+        self._decides = self._tracker.looks > 0
 
     def _announce(self) -> None:
         utterance = self._utterance
@@ -396,11 +402,13 @@ class Ear:
         utterance = self._utterance
         if utterance is None:
             return
+        whole = Span(utterance.start, span.end)
         if not utterance.announced:
             if not self.barge_in.pending:
                 self._forget_utterance()
+            elif self.barge_in.by_words and self._tracker.voiced >= samples_from_ms(self._settings.speech_ms_min):
+                self._transcribe(whole, self._tracker.speech_end, now)
             return
-        whole = Span(utterance.start, span.end)
         if self._traits.transcribes:
             self._transcribe(whole, self._tracker.speech_end, now)
         self._ask_for_end(whole, now)
@@ -501,6 +509,25 @@ class Ear:
         transcription.marks.update(speech_end=ended, committed=now)
         if transcription.finished:
             self._transcribed(job, transcription, now)
+
+    def _words_came(
+        self, job: JobId, transcription: _Transcription, payload: Payload | StageError, now: MonoNs
+    ) -> None:  # fmt: skip
+        transcription.finished = True
+        if isinstance(payload, Transcript):
+            transcription.text = payload.text.strip()
+        elif isinstance(payload, StageError):
+            transcription.error = payload.reason
+        if transcription.item is not None:
+            self._transcribed(job, transcription, now)
+            return
+        if self.barge_in.by_words:
+            text = None if transcription.error is not None else transcription.text or ""
+            self._act_on(self.barge_in.judge_words(text, self._tracker.voiced, now), now)
+        wanted = job in self._transcriptions and self._detection is not None and self._detection.create_response
+        if transcription.text and wanted:
+            since = MonoNs(now - ns_from_samples(Samples(self._analysed - transcription.speech_end)))
+            self._mind.turn_foreseen(transcription.text, since)
 
     def _transcribed(self, job: JobId, transcription: _Transcription, now: MonoNs) -> None:
         del self._transcriptions[job]

@@ -20,6 +20,8 @@ class Traits:
     transcribes: bool
     """It has a transcription stage; a model in tick mode may hear without words."""
     tick_mode: bool
+    words_tell: bool = False
+    """What is said over a reply is transcribed well enough to tell a backchannel from an interruption."""
     reads: bool = False
     """The pack has a stage that reads the camera."""
     bounded: bool = True

@@ -67,7 +67,8 @@ def limits_for(detection: TurnDetection | None, settings: TurnSettings) -> Limit
     else:
         eagerness = detection.eagerness if detection is not None else "auto"
         holds = {"low": settings.hold_ms_low, "high": settings.hold_ms_high}
-        look, every = settings.first_look_ms, samples_from_ms(settings.look_every_ms)
+        look = settings.first_look_ms_low if eagerness == "low" else settings.first_look_ms
+        every = samples_from_ms(settings.look_every_ms)
         end = holds.get(eagerness, settings.hold_ms_medium)
     return Limits(
         threshold=threshold,

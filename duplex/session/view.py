@@ -53,7 +53,7 @@ def _mode(lane: Lane, barge_in: BargeIn, hearing: bool, awaited: bool) -> Mode:
     if any(reply.playout is Playout.PLAYING for reply in lane):
         if not barge_in.pending or barge_in.on_onset == "none":
             return "speaking"
-        return "ducked" if barge_in.on_onset == "duck" else "held"
+        return "held" if barge_in.withholds else "ducked"
     if hearing:
         return "hearing"
     return "thinking" if awaited or lane.alive else "listening"

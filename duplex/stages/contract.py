@@ -178,6 +178,8 @@ class ModelPack:
     speaking_rate_wpm: int = 170
     speculates: bool = True
     """Replies may be begun before the turn has ended, and thrown away; False for engines that are billed by use."""
+    hears_short_words: bool = False
+    """Its transcription knows an "okay" from a "wait": interruptions may be confirmed by their words."""
     test_double: bool = False
     """True for packs that only stand in for a model; shown wherever the pack's name is shown."""
     notice: str = ""

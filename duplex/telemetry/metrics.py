@@ -69,7 +69,7 @@ MEASURES: Final[dict[str, Measure]] = {
     "duplex_replies_total": _counter("Replies that have ended, by how", "status"),
     "duplex_underruns_total": _counter("Gaps inside a reply", "observed", preset=_WHERE),
     "duplex_underrun_seconds_total": _counter("Length of the gaps inside replies", "observed", preset=_WHERE),
-    "duplex_barge_in_seconds": _histogram("Parts of an interruption: detect, confirm, egress", "part"),
+    "duplex_barge_in_seconds": _histogram("Parts of an interruption: detect, hold, confirm, egress", "part"),
     "duplex_barge_in_total": _counter("Onsets of the user's voice over a reply", "outcome"),
     "duplex_stale_packets_total": _counter("Packets of an older epoch that left after a cut; stays 0"),
     "duplex_invariant_violations_total": _counter(

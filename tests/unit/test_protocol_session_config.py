@@ -62,7 +62,13 @@ def test_defaults_are_resolved() -> None:
             },
             "output": {"format": {"type": "audio/pcm", "rate": 24000}, "voice": "low", "speed": 1.0},
         },
-        "duplex": {"lead_ms": 4000, "on_onset": "hold", "resume": False, "greeting": "none"},
+        "duplex": {
+            "lead_ms": 4000,
+            "on_onset": "hold",
+            "echo_cancellation": False,
+            "resume": False,
+            "greeting": "none",
+        },  # fmt: skip
     }
 
 

@@ -70,6 +70,7 @@ def create(options: dict[str, Any], threads: int) -> ModelPack:
         voices=speech.voices,
         sessions_max=parsed.sessions,
         speaking_rate_wpm=170,
+        hears_short_words=True,
         notice=NOTICES[parsed.thinker],
     )
 

@@ -39,6 +39,7 @@ def create(options: dict[str, Any], threads: int) -> ModelPack:
         voices=speech.voices,
         sessions_max=parsed.sessions or ours.sessions,
         speaking_rate_wpm=170,
+        hears_short_words=True,
         notice=NOTICE.format(model=parsed.model),
     )
 
