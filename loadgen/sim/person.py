@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from duplex.units import MonoNs, ns_from_ms, ns_from_seconds, seconds_from_ns
+from duplex.units import MonoNs, Samples, ns_from_ms, ns_from_seconds, seconds_from_ns
 from loadgen.sim.network import Path
 from loadgen.sim.session import Ears, SimSession
 from loadgen.trace import SessionTrace, Turn
@@ -78,9 +78,9 @@ class Person:
     def _next_turn(self) -> Turn:
         return self.trace.turns[self._turn + 1]
 
-    def judged_finished(self, at: MonoNs) -> bool:
-        """Return what an end-of-turn model says of the present turn at a moment; one that knew would say whether it is over."""
-        if at < self._speech_end:
+    def judged_finished(self, heard: Samples) -> bool:
+        """Return what an end-of-turn model says of the turn, heard so far; one that knew would say whether it is over."""
+        if heard < self.session.microphone.position(self._speech_end):
             hasty = self._world.profile.hearing.hasty
             return hasty > 0 and self._rng.random() < hasty
         self._unsure -= 1

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from duplex.config import SchedulingSettings, Settings
 from duplex.pacing.admission import Admission, Capacity
 from duplex.pacing.policies import make_policy
-from duplex.payloads import Address, Job, JobId
+from duplex.payloads import Address, Job, JobId, Utterance
 from duplex.stages.contract import ModelPack, Role
 from duplex.stages.graph import build_graph
 from duplex.stages.run import StageRunners
@@ -266,7 +266,8 @@ class World:
 
     def _finished(self, job: Job) -> bool:
         person = self.people.get(job.address.session)
-        return person is None or person.judged_finished(MonoNs(self.clock.now() - ns_from_seconds(0.05)))
+        assert isinstance(job.payload, Utterance)
+        return person is None or person.judged_finished(job.payload.span.end)
 
     def _words(self, job: Job) -> int:
         person = self.people.get(job.address.session)
