@@ -140,12 +140,12 @@ class Clock:
         """There are no threads here: a stage's next step begins when its runner says so."""
 
     def run(self, stage: str, step: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        """Compute a stage's step: its result is known at once and given when its time has passed."""
+        """Compute a stage's step: its result is known at once and given when its time has passed (an engine only starts so)."""
         try:
             result: Any = step()
         except Exception as error:  # noqa: BLE001  the executor's contract: an exception is a result
             result = error
-        self.steps[stage](lambda: done(result))
+        self.steps.get(stage, self.post)(lambda: done(result))
 
     def advance(self, until: MonoNs, stop: Callable[[], bool] = lambda: False) -> None:
         """Let time pass until `until`, until nothing is left to happen, or until `stop` says so."""

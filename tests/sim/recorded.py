@@ -79,7 +79,7 @@ def conversations(seed: int, recorder: Recorder, sessions: int = 5, seconds: flo
         person.say(rng.uniform(300, 900))
     end = server.world.now() + seconds * 1e9
     while server.world.now() < end:
-        with_fault = rng.random() < 0.15
+        with_fault = rng.random() < 0.3
         undo = _break(server, rng) if with_fault else None
         for person in people:
             if not person.ended:

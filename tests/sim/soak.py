@@ -18,6 +18,7 @@ from tests.sim.world import Server, Session
 STAGES = ("vad", "end_of_turn", "transcribe", "talk", "vocode")
 AT_ONCE = 25
 """Sessions at a time."""
+KINDS = ("raises", "memory", "error", "hangs", "slow")
 STEP_MS = (200, 900)
 ACTS, LEAVES, BREAKS = 0.35, 0.04, 0.2
 """Chances within a step: of a session that it does something or leaves, of a sound server that a stage breaks."""
@@ -38,13 +39,15 @@ class Faults:
         self._rng = rng
         self._mend: Callable[[], None] | None = None
         self._until = 0
+        self._next: list[str] = []
 
     def step(self) -> None:
         """Perhaps break a stage; mend the one that was broken for long enough."""
         if self._mend is not None and self._server.world.now() >= self._until:
             self.mend()
         elif self._mend is None and self._rng.random() < BREAKS:
-            self._break(self._rng.choice(STAGES), self._rng.choice(["raises", "memory", "error", "hangs", "slow"]))
+            self._next = self._next or self._rng.sample(KINDS, len(KINDS))
+            self._break(self._rng.choice(STAGES), self._next.pop())
             self._until = self._server.world.now() + int(self._rng.uniform(0.5, 6) * 1e9)
 
     def mend(self) -> None:

@@ -7,7 +7,7 @@ import pytest
 from duplex_models.sim import SimOptions
 from duplex_models.sim.stages import SimTalk
 
-from duplex.config import Settings, StageSettings
+from duplex.config import Settings, StageSettings, TurnSettings
 from duplex.payloads import Role, StageError
 from tests.sim.world import Server, Session
 
@@ -16,7 +16,10 @@ SCRIPT = ("One two three. Four five six. Seven eight nine. Ten eleven twelve. " 
 
 
 def serve(**stages: Any) -> Server:
-    settings = Settings(stages=StageSettings(**({"step_timeout_s": 2} | stages)))
+    settings = Settings(
+        stages=StageSettings(**({"step_timeout_s": 2} | stages)),
+        turn=TurnSettings(partial_every_ms=0),  # a stage that breaks breaks under the work that the test counts
+    )
     return Server(SimOptions(vad="level", script=SCRIPT, token_s=0.05), settings)
 
 

@@ -256,7 +256,7 @@ class Server:
         self.spans = deque(maxlen=0)  # type: ignore[assignment]
 
     def stage(self, name: str) -> Any:
-        return next(stage for stage in self.pack.stages if stage.spec.name == name)
+        return next(runner._watchdog.stage for runner in self.runners.runners.values() if runner.spec.name == name)
 
     def total(self, measure: str, **labels: str) -> float:
         return sum(v for name, v, got in self.measures if name == measure and labels.items() <= got.items())
