@@ -53,7 +53,7 @@ def likely_words_heard(said: str, transcript: str) -> tuple[list[int], int]:
     ("interrupt", "asked", "after_s", "reason"),
     [
         (interrupt_by_voice, "Tell me about the history of London.", 3.0, "turn_detected"),
-        (interrupt_by_button, "How do I make a cup of tea?", 5.0, "client_cancelled"),
+        (interrupt_by_button, "How do I make a cup of tea?", 4.0, "client_cancelled"),
     ],
 )
 async def test_the_history_holds_what_arrived_at_the_client(

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.model
 FAILS_S = 15.0
 """Five, and as many more for a busy machine as its heartbeats may be late."""
 BACK_S = 60.0
-STAGES = 6
+STAGES = 7
 
 
 def readyz(server: LocalServer) -> tuple[int, list[str]]:

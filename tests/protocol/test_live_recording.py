@@ -90,7 +90,8 @@ async def test_a_live_interruption_runs_again_in_another_process(tmp_path: Path)
         assert created["session"]["duplex"]["recorded"] is True
         await ws.send_json({"type": "session.update", "session": asked})
         updated = (await until(ws, "session.updated"))[-1]
-        assert updated["session"]["duplex"] == {"lead_ms": 2000, "on_onset": "duck", "recorded": True}
+        duplex = updated["session"]["duplex"]
+        assert (duplex["lead_ms"], duplex["recorded"]) == (2000, True)
         await speak(ws)
         await until(ws, "response.output_audio.delta")
         await speak(ws)
