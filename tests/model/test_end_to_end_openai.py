@@ -99,7 +99,7 @@ async def test_a_conversation_over_websocket(server: LocalServer) -> None:
         assert (await phone.until("session.updated"))["session"]["max_output_tokens"] == 100
         await _voice_turn(phone)
         await phone.played()
-        item_id, heard = await _interrupted_text_turn(phone)
+        item_id, heard = await _interrupted_text_turn(phone, tasks)
         history = await phone.item_text(item_id)
         assert phone.said(item_id).startswith(heard) and heard != phone.said(item_id)
         assert normal(history) and heard.startswith(history) and history != heard
@@ -125,8 +125,9 @@ async def _voice_turn(phone: Phone) -> None:
     assert end_of_energy(np.frombuffer(bytes(phone.pcm), "<i2")) > WIRE_RATE // 2
 
 
-async def _interrupted_text_turn(phone: Phone) -> tuple[str, str]:
-    """Ask for a story, let it play, talk over it, and truncate it to what this player's slow loudspeaker gave out.
+async def _interrupted_text_turn(phone: Phone, tasks: asyncio.TaskGroup) -> tuple[str, str]:
+    """Ask for a story, let it play, talk over it, and truncate it to what this player's slow loudspeaker gave out;
+    the talking goes on as one of the tasks.
 
     Returns:
         Its item, and what the server took for heard before the truncation.
@@ -136,16 +137,15 @@ async def _interrupted_text_turn(phone: Phone) -> tuple[str, str]:
     await phone.connection.response.create()
     await phone.until("response.output_audio.delta")
     speech = np.concatenate([silence(2.5), sentence_audio(11, WIRE_RATE), silence(2)])
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(phone.append(speech, at_real_time=True))
-        await phone.until("input_audio_buffer.speech_started")
-        played_ms = phone.played_ms() - LOUDSPEAKER_MS
-        done = await phone.until("response.done")
-        assert done["response"]["status_details"] == {"type": "cancelled", "reason": "turn_detected"}
-        item_id: str = done["response"]["output"][0]["id"]
-        heard = await phone.item_text(item_id)
-        await phone.connection.conversation.item.truncate(item_id=item_id, content_index=0, audio_end_ms=played_ms)
-        truncated = await phone.until("conversation.item.truncated")
+    tasks.create_task(phone.append(speech, at_real_time=True))
+    await phone.until("input_audio_buffer.speech_started")
+    played_ms = phone.played_ms() - LOUDSPEAKER_MS
+    done = await phone.until("response.done")
+    assert done["response"]["status_details"] == {"type": "cancelled", "reason": "turn_detected"}
+    item_id: str = done["response"]["output"][0]["id"]
+    heard = await phone.item_text(item_id)
+    await phone.connection.conversation.item.truncate(item_id=item_id, content_index=0, audio_end_ms=played_ms)
+    truncated = await phone.until("conversation.item.truncated")
     assert (truncated["item_id"], truncated["audio_end_ms"]) == (item_id, played_ms)
     assert 1500 <= played_ms <= 5000
     return item_id, heard
