@@ -99,11 +99,12 @@ async def test_a_conversation_over_websocket(server: LocalServer) -> None:
         assert (await phone.until("session.updated"))["session"]["max_output_tokens"] == 100
         await _voice_turn(phone)
         await phone.played()
-        item_id, heard = await _interrupted_text_turn(phone, tasks)
+        item_id, heard, talking = await _interrupted_text_turn(phone, tasks)
         history = await phone.item_text(item_id)
         assert phone.said(item_id).startswith(heard) and heard != phone.said(item_id)
         assert normal(history) and heard.startswith(history) and history != heard
         await phone.until("response.output_audio.delta")  # the turn that interrupted is answered
+        talking.cancel()
         turns = phone.of("conversation.item.input_audio_transcription.completed")
         assert word_error_rate([sentences()[11]], [turns[1]["transcript"]]) <= 0.3
         await connection.response.cancel()
@@ -125,19 +126,19 @@ async def _voice_turn(phone: Phone) -> None:
     assert end_of_energy(np.frombuffer(bytes(phone.pcm), "<i2")) > WIRE_RATE // 2
 
 
-async def _interrupted_text_turn(phone: Phone, tasks: asyncio.TaskGroup) -> tuple[str, str]:
+async def _interrupted_text_turn(phone: Phone, tasks: asyncio.TaskGroup) -> tuple[str, str, asyncio.Task[None]]:
     """Ask for a story, let it play, talk over it, and truncate it to what this player's slow loudspeaker gave out;
-    the talking goes on as one of the tasks.
+    the talking goes on.
 
     Returns:
-        Its item, and what the server took for heard before the truncation.
+        Its item, what the server took for heard before the truncation, and the talking.
     """
     content: Any = [{"type": "input_text", "text": STORY}]
     await phone.connection.conversation.item.create(item={"type": "message", "role": "user", "content": content})
     await phone.connection.response.create()
     await phone.until("response.output_audio.delta")
     speech = np.concatenate([silence(2.5), sentence_audio(11, WIRE_RATE), silence(2)])
-    tasks.create_task(phone.append(speech, at_real_time=True))
+    talking = tasks.create_task(phone.append(speech, at_real_time=True))
     await phone.until("input_audio_buffer.speech_started")
     played_ms = phone.played_ms() - LOUDSPEAKER_MS
     done = await phone.until("response.done")
@@ -148,7 +149,7 @@ async def _interrupted_text_turn(phone: Phone, tasks: asyncio.TaskGroup) -> tupl
     truncated = await phone.until("conversation.item.truncated")
     assert (truncated["item_id"], truncated["audio_end_ms"]) == (item_id, played_ms)
     assert 1500 <= played_ms <= 5000
-    return item_id, heard
+    return item_id, heard, talking
 
 
 async def test_a_conversation_as_a_call(server: LocalServer) -> None:
