@@ -6,7 +6,7 @@
 
 A client without echo cancellation sends the reply back, and the VAD hears a voice in it. The path (lag, and level by band) is learnt
 where the modulation of many bands follows what was sent; from then on a window is echo if the path explains its energy. It costs
-nothing but a copy until a voice is heard over a reply. Source: ADR-0020.
+nothing but a copy until a voice is heard over a reply. Source: ADR-0016.
 """
 
 from __future__ import annotations
