@@ -144,7 +144,7 @@ def test_a_dead_server_is_said_and_one_that_comes_back_is_shown(serve: Serve, vi
         seen.page.goto("about:blank")
 
 
-@pytest.mark.parametrize(("size", "scheme"), [("desktop", "dark"), ("desktop", "light"), ("phone", "light")])
+@pytest.mark.parametrize(("size", "scheme"), [("desktop", "dark"), ("phone", "light")])
 def test_nothing_moves_when_data_come_and_go(
     serve: Serve, visit: Open, tmp_path: Path, size: str, scheme: Literal["light", "dark"]
 ) -> None:

@@ -33,7 +33,7 @@ def test_pictures(serve: Serve, visit: Open, tmp_path: Path, size: str) -> None:
         transcripts=["What is the capital of Italy?"],
         reads=["Via Roma 12"],
         first_token_s=0.15,
-        server={"drain_timeout_s": 0.0},
+        server={"drain_timeout_s": 0.0, "resume_window_s": 3.0},  # "lost" is shown when coming back is out of reach
     )
     width, height = SIZES[size]
     seen = visit(
