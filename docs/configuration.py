@@ -1,4 +1,4 @@
-"""Write docs/configuration.md from duplex/config.py: names, defaults, bounds and the words under each setting.
+"""Write docs/configuration.md from duplex/config/: names, defaults, bounds and the words under each setting.
 
 python docs/configuration.py          writes the page beside this file
 """
@@ -21,7 +21,7 @@ PAGE = Path(__file__).with_suffix(".md")
 _HEAD = """\
 # Configuration
 
-Every bound, timeout and threshold of the server. This page is made from `duplex/config.py` by
+Every bound, timeout and threshold of the server. This page is made from `duplex/config/` by
 `python docs/configuration.py`; a test compares the two.
 
 A setting can be given in four ways; the first that names it wins:

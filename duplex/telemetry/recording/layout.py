@@ -30,7 +30,7 @@ from duplex.units import MonoNs
 SCHEMA: Final = 1
 """Of a recording's lines; another one is not read."""
 SUFFIX: Final = ".jsonl.gz"
-_CORE_PARTS: Final = ("units.py", "config.py", "payloads.py", "timeline", "pacing", "session")
+_CORE_PARTS: Final = ("units.py", "config", "payloads.py", "timeline", "pacing", "session")
 """What decides how a core behaves, below the package's folder."""
 _UNRECORDED: Final = frozenset({"server", "model", "telemetry", "recording"})
 """Sections that no core reads, and that may name keys, addresses or folders."""

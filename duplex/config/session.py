@@ -1,0 +1,49 @@
+"""One session: how it begins, what it keeps of its conversation, how long it lasts."""
+
+from __future__ import annotations
+
+from pydantic import Field, model_validator
+
+from duplex.config.section import Ms, Section
+
+
+class ConversationSettings(Section):
+    """What a session keeps."""
+
+    items_max: int = Field(2_000, ge=2)
+    """Items in a conversation; at the bound the oldest are forgotten."""
+    text_chars_max: int = Field(100_000, ge=100)
+    """Characters of one text item or of the instructions."""
+    chars_max: int = Field(1_000_000, ge=100)
+    """Characters of all items of a conversation that clients wrote, and their turns; at the bound the oldest are forgotten."""
+    event_ring_max: int = Field(1_000, ge=1)
+    """Server events kept for a resume."""
+    history_tokens_max: int | None = Field(None, ge=64)
+    """Tokens of conversation the thinker is given at most, by the model pack's count; unset takes the pack's own bound. Past
+    it whole oldest turns are left out; the instructions stay."""
+    history_kept_share: float = Field(0.25, gt=0, lt=1)
+    """Share of that bound which is left when turns are left out: with less of it that happens less often, and the thinker
+    forgets more at once. It then has to read anew what is left."""
+
+
+class SessionSettings(Section):
+    """How a session begins and how long it lasts."""
+
+    greeting_text: str | None = Field(None, min_length=1, max_length=4000)
+    """Spoken by the model as soon as a session can carry it; `duplex.greeting` sets it per session."""
+    greeting_instructions: str | None = Field(None, min_length=1, max_length=4000)
+    """Instead of a text: what the model is told, so that it greets in words of its own."""
+    greeting_delay_ms: Ms = 200
+    """A greeting waits so long after the connection for a client's first session.update, and greets at once behind it."""
+    length_s_max: int = Field(14_400, ge=0, le=30 * 24 * 3600)
+    """Greatest length of a session in seconds; 0: none."""
+    ending_warning_s: float = Field(60.0, ge=0, le=3600)
+    """So long before that the client is told (`duplex.session.ending`)."""
+    ending_grace_s: float = Field(15.0, ge=0, le=600)
+    """The reply that plays at the end may go on for so long; no other begins."""
+
+    @model_validator(mode="after")
+    def _one_greeting(self) -> SessionSettings:
+        if self.greeting_text is not None and self.greeting_instructions is not None:
+            raise ValueError("greeting_text and greeting_instructions: give one of them")
+        return self
