@@ -102,9 +102,9 @@ def measure(media_s: float) -> dict[str, Any]:
             watch.wrap(actor, method, "core and actor")
         for method in ("pop", "enqueue", "cut", "report"):
             watch.wrap(actor.egress, method, "egress queue")
-        watch.wrap(actor._ingress, "push", "input ring")
-        watch.wrap(actor._ingress, "read", "input ring")
-        watch.wrap(actor, "_send", "wire encoding")
+        watch.wrap(actor._microphone._ingress, "push", "input ring")
+        watch.wrap(actor._microphone._ingress, "read", "input ring")
+        watch.wrap(actor._events, "send", "wire encoding")
         server.runners._sessions[actor.session_id] = actor._stage_output
     for runner in server.runners.runners.values():
         for method in ("submit", "cut", "drop", "_finished" if hasattr(runner, "_finished") else "_emitted"):

@@ -23,7 +23,8 @@ from duplex_models.sim.stages import SimVocode
 
 from benchmarks.turn_taking.cases import RATE, Case, sound
 from benchmarks.turn_taking.make_sounds import REPLIES, Float
-from duplex.actor.actor import ActorContext, SessionActor
+from duplex.actor.actor import SessionActor
+from duplex.actor.context import ActorContext
 from duplex.config import Settings
 from duplex.pacing.policies import make_policy
 from duplex.payloads import Audio, Int16Array, Job, LatentChunk, Payload, StageError, Utterance, VoiceWindow

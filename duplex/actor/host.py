@@ -15,8 +15,9 @@ from typing import Any
 
 import structlog
 
-from duplex.actor.actor import ActorContext, SessionActor
+from duplex.actor.actor import SessionActor
 from duplex.actor.attachment import Attachment
+from duplex.actor.context import ActorContext
 from duplex.actor.detached import Owner
 from duplex.actor.door import Door
 from duplex.actor.executor import ThreadExecutor

@@ -177,7 +177,7 @@ def test_a_shell_that_breaks_leaves_a_record_up_to_there(tmp_path: Path) -> None
 
     def breaks(session: Session) -> None:
         session.server.advance(100)
-        session.actor._encoder.encode = None  # type: ignore[assignment,method-assign]
+        session.actor._events._encoder.encode = None  # type: ignore[assignment,method-assign]
         session.type_text("go on")
 
     file, session = one(tmp_path, server, breaks)

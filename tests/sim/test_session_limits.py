@@ -25,7 +25,7 @@ def test_c29_sound_that_does_not_end_is_committed_at_the_limit_and_the_client_to
     server = Server()
     detection = {"type": "server_vad", "interrupt_response": interrupts}
     session = server.connect(wire={"type": "realtime", "audio": {"input": {"turn_detection": detection}}})
-    ring = session.actor._ingress._ring.nbytes
+    ring = session.actor._microphone._ingress._ring.nbytes
     session.say(95_000)
     server.advance(110_000)
     committed = [when for when, event in session.client.events if event["type"] == "input_audio_buffer.committed"]
@@ -38,7 +38,7 @@ def test_c29_sound_that_does_not_end_is_committed_at_the_limit_and_the_client_to
     ]
     assert all(30_000 <= event["audio_ms"] <= 30_400 for event in limited)
     assert server.total("duplex_limits_total", limit="turn") == 3
-    assert session.actor._ingress._ring.nbytes == ring
+    assert session.actor._microphone._ingress._ring.nbytes == ring
     assert session.actor.backlog_ms == 0
     if interrupts:  # one answer, and only when it is quiet at last
         assert len(session.client.of("response.created")) == 1

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from duplex_models.sim import SimOptions, make
 
-from duplex.actor.actor import ActorContext, SessionActor
+from duplex.actor.actor import SessionActor
+from duplex.actor.context import ActorContext
 from duplex.config import Settings
 from duplex.pacing.policies import make_policy
 from duplex.pacing.policy import Policy
