@@ -22,9 +22,10 @@ from duplex import doctor, replay
 from duplex.actor.host import SessionHost
 from duplex.client_key import read_key
 from duplex.config import ConfigError, Settings, load
+from duplex.media.candidates import is_loopback
 from duplex.pacing.policies import make_policy
 from duplex.ready import why_not_ready
-from duplex.server.keys import is_loopback, load_keys
+from duplex.server.keys import load_keys
 from duplex.server.serve import serve
 from duplex.server.tls import open_tls
 from duplex.stages.contract import ModelPack, PackError

@@ -28,8 +28,9 @@ from aioice import stun, turn
 
 from duplex.config import ConfigError, ServerSettings, Settings
 from duplex.media import opus
+from duplex.media.candidates import is_loopback
 from duplex.media.video import PictureDecoder
-from duplex.server.keys import is_loopback, load_keys
+from duplex.server.keys import load_keys
 from duplex.server.page import page_dir
 from duplex.stages.contract import ModelPack, PackError
 

@@ -11,9 +11,9 @@ Until then it may be used again, so that an answer that got lost on the way lose
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 
+from duplex.bearer import digest_of
 from duplex.units import MonoNs
 
 
@@ -54,7 +54,7 @@ class DetachedSessions:
     def offer(self, session: str, owner: Owner, token: str) -> None:
         """Give a connected session its next token; the one before is spent, and a window that ran is over."""
         self.forget(session)
-        digest = _digest_of(token)
+        digest = digest_of(token)
         self._entries[session] = _Entry(owner, digest)
         self._by_digest[digest] = session
 
@@ -63,7 +63,7 @@ class DetachedSessions:
 
         The digest is looked up, not the token: what the look-up's time tells of a digest helps nobody to guess a token.
         """
-        session = self._by_digest.get(_digest_of(token))
+        session = self._by_digest.get(digest_of(token))
         return session if session is not None and self._entries[session].owner == owner else None
 
     def detach(self, session: str, now: MonoNs) -> MonoNs | None:
@@ -105,7 +105,3 @@ class DetachedSessions:
     def _mark(self, entry: _Entry, detached: bool) -> None:
         self.detached += detached - entry.detached
         entry.detached = detached
-
-
-def _digest_of(token: str) -> str:
-    return hashlib.sha256(token.encode(errors="surrogateescape")).hexdigest()

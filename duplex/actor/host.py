@@ -75,6 +75,22 @@ def _processing(settings: Settings) -> processing.Make | None:
         raise PackError(f"media.processing: {error}") from error
 
 
+def _profile(settings: Settings, pack: ModelPack, *, recorded: bool) -> WireProfile:
+    """Return what the protocol has to know of the server."""
+    return WireProfile(
+        model=pack.name,
+        voices=pack.voices,
+        lead_ms=settings.pacing.lead_ms_websocket,
+        on_onset=settings.barge_in.on_onset,
+        voice_threshold=settings.turn.voice_threshold,
+        prefix_padding_ms=settings.turn.prefix_padding_ms,
+        text_chars_max=settings.conversation.text_chars_max,
+        greeting=greeting_of(settings.session),
+        recorded=recorded,
+        processes_audio=settings.media.processing == "apm",
+    )
+
+
 class SessionHost:
     """Opens and ends sessions. Made on the loop's thread; nothing is loaded before `start`.
 
@@ -109,22 +125,11 @@ class SessionHost:
             build_graph(pack), self._executor, make_policy(settings.scheduling, settings.pacing), observe, settings.stages,
             settings.scheduling.tenant_weights, (lambda span: None) if watch is None else watch.span,
         )  # fmt: skip
-        profile = WireProfile(
-            model=pack.name,
-            voices=pack.voices,
-            lead_ms=settings.pacing.lead_ms_websocket,
-            on_onset=settings.barge_in.on_onset,
-            voice_threshold=settings.turn.voice_threshold,
-            prefix_padding_ms=settings.turn.prefix_padding_ms,
-            text_chars_max=settings.conversation.text_chars_max,
-            greeting=greeting_of(settings.session),
-            recorded=recorder is not None,
-            processes_audio=settings.media.processing == "apm",
-        )
         self._recorder = recorder
         self._resume = Resumption(settings.server, self._executor, observe, self._end)
         self._context = ActorContext(
-            settings=settings, profile=profile, runners=self._runners, executor=self._executor, observe=observe,
+            settings=settings, profile=_profile(settings, pack, recorded=recorder is not None), runners=self._runners,
+            executor=self._executor, observe=observe,
             close=self._close_transport, tick_ms=pack.tick_ms, watch=watch, offer=self._resume.offer,
             processing=_processing(settings), make_core=SessionCore if recorder is None else recorder.core,
         )  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from duplex.actor.context import ActorContext
 from duplex.actor.ingress import WINDOW, Ingress
-from duplex.media.contract import INPUT_RATE
+from duplex.media.contract import INPUT_RATE, WEBSOCKET_RATE
 from duplex.media.echo_gate import HISTORY, EchoGate, reference_ms
 from duplex.media.processing import AudioProcessor, Processing
 from duplex.media.reference import Reference
@@ -36,8 +36,6 @@ from duplex.session.traits import Traits
 from duplex.stages.contract import Role
 from duplex.units import POSITION_RATE, MonoNs, Samples, Span, samples_from_ms
 
-APPENDED_RATE = 24_000
-"""Rate of the audio that a client appends."""
 _SILENCE_TOLD_EVERY = samples_from_ms(256)
 """Silence that nobody waits for is told to the core in spans of this length."""
 _TICKS_IN_FLIGHT = 8
@@ -85,7 +83,7 @@ class Microphone:
         self._echo = EchoGate(settings.echo, self._reference) if gated else None
         self._processing = Processing()
         self._processor: AudioProcessor | None = None
-        self._resampler = StreamResampler(APPENDED_RATE, INPUT_RATE)
+        self._resampler = StreamResampler(WEBSOCKET_RATE, INPUT_RATE)
         self._appended: deque[Int16Array] = deque()
         """Audio appended by the client (16 kHz, slices of at most 1 s) that is not taken in yet."""
         self._appended_samples = 0
@@ -112,8 +110,8 @@ class Microphone:
 
     def append(self, pcm: Int16Array) -> None:
         """Take audio that the client appends, shape (n,), 24 kHz: as much of it at once as can be analysed."""
-        for start in range(0, len(pcm), APPENDED_RATE):
-            piece = self._resampler.push(pcm[start : start + APPENDED_RATE])
+        for start in range(0, len(pcm), WEBSOCKET_RATE):
+            piece = self._resampler.push(pcm[start : start + WEBSOCKET_RATE])
             self._appended.append(piece)
             self._appended_samples += len(piece)
         self._take_appended()

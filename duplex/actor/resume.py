@@ -5,7 +5,6 @@ The shell around `DetachedSessions`: draws tokens, keeps the timers, counts what
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 from typing import Final, NoReturn
 
@@ -13,13 +12,13 @@ import structlog
 
 from duplex.actor.attachment import Attachment
 from duplex.actor.detached import DetachedSessions, Owner
+from duplex.bearer import draw
 from duplex.config import ServerSettings
 from duplex.protocol import ResumeRefused, TransportName
 from duplex.stages.executor import Executor, Observe
 from duplex.units import MonoNs, ns_from_seconds
 
 PREFIX: Final = "rt_"
-_TOKEN_BYTES: Final = 32
 _LOST: Final[dict[TransportName, frozenset[str]]] = {
     "webrtc": frozenset({"vanished", "client"}),
     "websocket": frozenset({"vanished", "left"}),
@@ -64,7 +63,7 @@ class Resumption:
         """Return a session's next token; None where none can be resumed. It is in no log and kept by its digest only."""
         if not self._offers:
             return None
-        token = PREFIX + secrets.token_urlsafe(_TOKEN_BYTES)
+        token = draw(PREFIX)
         self._sessions.offer(session, self._owners[session], token)
         return token
 

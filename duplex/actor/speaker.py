@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from duplex.actor.context import ActorContext
+from duplex.media.contract import WEBSOCKET_RATE
 from duplex.media.egress import EgressQueue, Popped
 from duplex.payloads import CONVERSATION_LANE
 from duplex.session.effects import CutLane, Enqueue
@@ -15,10 +16,9 @@ from duplex.session.traits import Traits
 from duplex.timeline.playback import WallClockPlayer
 from duplex.units import POSITION_RATE, PTIME, MonoNs, Samples, samples_from_ms, seconds_from_ns
 
-_WEBSOCKET_RATE = 24_000
 _REPORT_EVERY = samples_from_ms(200)
 """Output between two `Sent` messages, when nothing special happens."""
-_DELTA_SAMPLES = _WEBSOCKET_RATE // 5
+_DELTA_SAMPLES = WEBSOCKET_RATE // 5
 """Greatest length of one WebSocket audio delta: 200 ms."""
 _UNBOUNDED_MS_MAX = 600_000
 """Bound on unsent audio under a scheduling policy that does not keep to the lead target."""
@@ -51,7 +51,7 @@ class Speaker:
         self.egress = EgressQueue(
             session_id,
             CONVERSATION_LANE,
-            POSITION_RATE if self._webrtc else _WEBSOCKET_RATE,
+            POSITION_RATE if self._webrtc else WEBSOCKET_RATE,
             context.runners.lanes,
             pacing.generated_ms_max if traits.bounded else _UNBOUNDED_MS_MAX,
             pacing.tick_start_delay_ms if traits.tick_mode else 0,

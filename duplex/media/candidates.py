@@ -69,7 +69,7 @@ def _allowed(address: _Address, *, loopback: bool) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a server bound to `host` is reachable from this machine alone."""
+    """Whether only this machine reaches an address; a name other than localhost is taken to be reachable by others."""
     address = _address(host)
     return host == "localhost" or (address is not None and address.is_loopback)
 

@@ -19,6 +19,8 @@ INPUT_RATE = 16_000
 """Rate at which a session hears."""
 OUTPUT_RATE = 48_000
 """Rate at which a session speaks to WebRTC."""
+WEBSOCKET_RATE = 24_000
+"""Rate of audio inside events, both ways."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

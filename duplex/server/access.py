@@ -24,12 +24,14 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
+from duplex.bearer import digest_of
 from duplex.config import ServerSettings
+from duplex.media.candidates import is_loopback
 from duplex.server.addresses import bucket_name, client_address
 from duplex.server.answers import ApiError
 from duplex.server.buckets import TokenBuckets
-from duplex.server.client_secrets import PREFIX, ClientSecrets, Scope, digest_of
-from duplex.server.keys import ApiKeys, is_loopback
+from duplex.server.client_secrets import PREFIX, ClientSecrets, Scope
+from duplex.server.keys import ApiKeys
 from duplex.server.seats import Seat, Seats, TooManySessionsError
 from duplex.units import MonoNs
 

@@ -6,10 +6,11 @@ away; they end with the process. Source: protocol.md, "HTTP" (client_secrets); f
 
 from __future__ import annotations
 
-import hashlib
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any, Final, Literal
+
+from duplex.bearer import digest_of
 
 PREFIX: Final = "ek_"
 Scope = Literal["sessions", "dashboard"]
@@ -86,8 +87,3 @@ def merge(bound: dict[str, Any], asked: dict[str, Any] | None) -> dict[str, Any]
         theirs = merged.get(name)
         merged[name] = merge(value, theirs) if isinstance(value, dict) and isinstance(theirs, dict) else value
     return merged
-
-
-def digest_of(secret: str) -> str:
-    """Return what a secret is known by."""
-    return hashlib.sha256(secret.encode(errors="surrogateescape")).hexdigest()

@@ -19,9 +19,9 @@ from urllib.parse import urlsplit
 from aiohttp import web
 
 from duplex.config import ServerSettings
+from duplex.media.candidates import is_loopback
 from duplex.server.answers import ApiError
 from duplex.server.host_contract import SessionHost
-from duplex.server.keys import is_loopback
 from duplex.server.middleware import SECURITY_HEADERS
 from duplex.telemetry.hub import Telemetry
 from duplex.telemetry.layout import lay_out

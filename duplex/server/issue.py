@@ -6,12 +6,12 @@ Source: protocol.md, "HTTP"; the openai client's `realtime.client_secrets.create
 from __future__ import annotations
 
 import asyncio
-import secrets
 from typing import Annotated, Any, Final, Literal
 
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from duplex.bearer import draw
 from duplex.config import ServerSettings
 from duplex.protocol import RemoteProtocolError
 from duplex.protocol.lock import without_hidden
@@ -21,7 +21,6 @@ from duplex.server.answers import ApiError
 from duplex.server.body import read_body, text_of
 from duplex.server.client_secrets import PREFIX, ClientSecrets, Grant, Scope, TooManySecretsError
 
-_SECRET_BYTES: Final = 32
 _RETRY_AFTER_S: Final = 60
 
 
@@ -76,7 +75,7 @@ class IssueSecrets:
             raise ApiError(501, "unsupported", "This server takes every key, so it issues none: connect without.")
         asked = await self._read(request)
         now_s = self._clock.unix_ns(self._clock.now()) / 1e9
-        secret = PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
+        secret = draw(PREFIX)
         grant = Grant(
             key_name=key_name,
             expires_at_s=int(now_s) + asked.expires_after.seconds,

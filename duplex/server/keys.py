@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import hmac
-import ipaddress
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from duplex.bearer import digest_of
 from duplex.config import ConfigError, ServerSettings
+from duplex.media.candidates import is_loopback
 from duplex.server.client_secrets import PREFIX
 
 _NAME: Final = re.compile(r"[0-9A-Za-z_.-]{1,64}")
@@ -26,14 +26,14 @@ class ApiKeys:
     """
 
     def __init__(self, keys: Mapping[str, str]) -> None:
-        self._digests = {name: _digest(secret) for name, secret in keys.items()}
+        self._digests = {name: digest_of(secret) for name, secret in keys.items()}
 
     def __bool__(self) -> bool:
         return bool(self._digests)
 
     def name_of(self, secret: str) -> str | None:
         """Return the name of a key; None: it is none. Takes as long for every `secret` of one length, right or wrong."""
-        digest = _digest(secret)
+        digest = digest_of(secret)
         found = None
         for name, known in self._digests.items():
             if hmac.compare_digest(known, digest):
@@ -63,16 +63,6 @@ def load_keys(settings: ServerSettings) -> ApiKeys:
             "server.api_keys_file (docs/security.md), or server.insecure=true to let everybody in"
         )
     return ApiKeys(keys)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address; a name other than localhost is taken to be reachable by others."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _read(path: Path) -> list[tuple[str, str]]:
@@ -105,7 +95,3 @@ def _check(name: str, secret: str) -> None:
         raise ConfigError(f"server.api_keys: the key '{name}' needs {_LENGTH_MIN} printable ASCII characters or more")
     if secret.startswith(PREFIX):
         raise ConfigError(f"server.api_keys: the key '{name}' begins with {PREFIX}, as client secrets do")
-
-
-def _digest(secret: str) -> bytes:
-    return hashlib.sha256(secret.encode(errors="surrogateescape")).digest()

@@ -9,8 +9,9 @@ Durations count input media. Source: DESIGN.md §3.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum, auto
-from typing import Literal, Protocol
+from typing import Literal
 
 from duplex.config import BargeInSettings
 from duplex.session.backchannel import takes_the_floor
@@ -26,28 +27,25 @@ class Verdict(Enum):
     REFUSED = auto()
 
 
-class Resumer(Protocol):
-    """Ends a hold where the listener can follow."""
-
-    def resume_output(self) -> None: ...
-
-
 class BargeIn:
     """Judges one onset after another.
 
     Args:
         settings: durations and levels.
         on_onset: what an onset does.
-        resumer: ends a hold.
+        resume: ends a hold where the listener can follow.
     """
 
-    def __init__(self, settings: BargeInSettings, on_onset: Literal["duck", "hold", "none"], outbox: Outbox) -> None:
+    def __init__(
+        self, settings: BargeInSettings, on_onset: Literal["duck", "hold", "none"], outbox: Outbox,
+        resume: Callable[[], None],
+    ) -> None:  # fmt: skip
         self.on_onset = on_onset
         self.pending = False
         """An onset over a reply waits for its verdict."""
-        self.resumer: Resumer | None = None
         self._settings = settings
         self._outbox = outbox
+        self._resume = resume
         self._onset = Samples(0)
         self._began = MonoNs(0)
         self._applied: Literal["duck", "hold", "none"] = "none"
@@ -128,5 +126,5 @@ class BargeIn:
         self._outbox.observe("duplex_barge_in_total", 1, outcome=outcome)
         if self._applied == "duck":
             self._outbox.add(Duck(gain_db=0))
-        if self._held and self.resumer is not None:
-            self.resumer.resume_output()
+        if self._held:
+            self._resume()

@@ -2,48 +2,43 @@
 
 It is driven by the timed-core contract: `handle` one message, `poll` until None, ask `next_deadline`, and call
 `handle_timeout` when it comes. It reads no clock, opens no socket and computes no audio.
+
+    user's audio ─► ear ─► turns ─► replies ─► output ─► lane ─► playouts ◄─ what left, what was heard
+                     └───────────── interruption: cut ────────────┘
+
+Each of these owns its state; the core takes messages to them, and what one of them finds to the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Literal
 
 from duplex.config import Settings
-from duplex.payloads import CONVERSATION_LANE, Address, JobId, Message, StageError, TickOutput
+from duplex.payloads import CONVERSATION_LANE, JobId, StageError, TickOutput
 from duplex.session.barge_in import BargeIn
-from duplex.session.camera import Camera, with_note
-from duplex.session.config import Greeting, SessionConfig
-from duplex.session.context import ContextWindow
+from duplex.session.camera import Camera
+from duplex.session.config import SessionConfig
 from duplex.session.conversation import Conversation, Item, ItemError
 from duplex.session.ear import Ear
-from duplex.session.effects import CutLane, Effect, EndSession, OfferResume, Outbox, ReleaseOutput
+from duplex.session.effects import CutLane, Effect, EndSession, OfferResume, Outbox
 from duplex.session.events import (
-    ContextTrimmed,
     Failure,
     ItemAdded,
     ItemDeleted,
     ItemRetrieved,
     ItemTruncated,
-    PlayoutCleared,
-    PlayoutStarted,
-    PlayoutStopped,
-    ReplyCreated,
-    ReplyDone,
     ReplyOutputStarted,
     ReplyStatus,
-    ReplyText,
     SessionCreated,
     SessionEnding,
     SessionResumed,
     SessionUpdated,
     StatusReason,
-    TurnMetrics,
 )
 from duplex.session.greeting import Greeter
-from duplex.session.lane import Lane, Playout, Reply
+from duplex.session.lane import Lane, Reply
 from duplex.session.lifetime import Due, Lifetime
 from duplex.session.messages import (
     CancelReply,
@@ -68,20 +63,14 @@ from duplex.session.messages import (
     StageOutput,
     TruncateItem,
 )
-from duplex.session.prefill import Prefill
-from duplex.session.speculation import Ask, Draft, Speculation
+from duplex.session.playouts import Playouts
+from duplex.session.replies import Replies
+from duplex.session.shared import Shared
 from duplex.session.tick_output import TickOutputPolicy
 from duplex.session.traits import Traits
-from duplex.session.turn_output import Floor, TurnOutput
 from duplex.session.view import LaneState, lane_state
 from duplex.timeline.playback import WebRtcDelay
-from duplex.units import (
-    MonoNs,
-    Samples,
-    samples_from_ns,
-    seconds_from_ns,
-    seconds_from_samples,
-)
+from duplex.units import MonoNs, Samples
 
 LEAD_MS_MIN = 100
 """Least run-ahead of WebSocket audio: a tick and its jitter."""
@@ -97,16 +86,6 @@ class Why(Enum):
     CAMERA = "camera"
     GREETING = "greeting"
     LIFETIME = "lifetime"
-
-
-@dataclass(slots=True)
-class _Wanted:
-    """A reply that waits for the one before it, or for the words it shall answer."""
-
-    request: CreateReply
-    marks: dict[str, MonoNs]
-    since: MonoNs
-    greeting: Greeting | None = None
 
 
 class SessionCore:
@@ -125,47 +104,37 @@ class SessionCore:
         self, session: str, config: SessionConfig, settings: Settings, traits: Traits, new_id: Callable[[str], str],
         next_job: Callable[[], JobId],
     ) -> None:  # fmt: skip
-        self.config = config
-        self._session = session
         self._settings = settings
         self._traits = traits
         self._new_id = new_id
         self._outbox = Outbox(next_job)
         self._drained = True
         self._now = MonoNs(0)
-        pacing = settings.pacing
+        pacing, kept = settings.pacing, settings.conversation
         webrtc = (
             WebRtcDelay(pacing.client_buffer_ms, pacing.network_jitter_ms) if traits.transport == "webrtc" else None
         )
-        kept = settings.conversation
         self.conversation = Conversation(kept.items_max, kept.chars_max)
-        self._window = ContextWindow(traits.context, kept.history_tokens_max, kept.history_kept_share)
+        self.lane = Lane(CONVERSATION_LANE, webrtc, pacing)
+        self._shared = shared = Shared(
+            session=session, config=config, settings=settings, traits=traits, lane=self.lane,
+            conversation=self.conversation, outbox=self._outbox, new_id=new_id,
+        )  # fmt: skip
         self._lifetime = Lifetime(settings.session)
         self._greeter = Greeter(settings.session.greeting_delay_ms)
-        self.lane = Lane(CONVERSATION_LANE, webrtc, pacing)
-        barge_in = BargeIn(settings.barge_in, config.on_onset, self._outbox)
-        barge_in.resumer = self
-        self._ear = Ear(
-            session, config.turn_detection, settings.turn, barge_in, traits, self.conversation, self._outbox, new_id, self,
-        )  # fmt: skip
-        self._turns = self._turn_output(self._outbox, self)
-        self._speculation = Speculation(self._outbox)
-        self._prefill = Prefill(self._outbox)
-        self._ticks = TickOutputPolicy(self.lane, self._outbox, self._new_tick_reply, self)
+        self._playouts = Playouts(self.lane, self._outbox, self.floor_free)
+        self._ear = Ear(shared, BargeIn(settings.barge_in, config.on_onset, self._outbox, self._playouts.resume), self)
         self._camera = Camera(session, settings.camera, settings.media.video_lag_ms, traits, self._outbox)
-        self._wanted: _Wanted | None = None
-        self._unanswered = False
-        """A voice cut the last reply before it was heard."""
+        self._replies = Replies(shared, self._ear, self._camera, self._lifetime, self)
+        self._ticks = TickOutputPolicy(self.lane, self._outbox, self._replies.unasked, self)
         self._cut_reason: StatusReason = "turn_detected"
-        self._spoke = False
-        self._away = False
-        """The client has lost its connection and may come back: nothing is said to nobody."""
-        self._owes = False
-        """While it is away: a turn of the user has ended and was not answered by a sound."""
-        self._quiet = Samples(0)
-        """Output that left for a client that was gone already."""
         self._closed = False
         self._apply(config)
+
+    @property
+    def config(self) -> SessionConfig:
+        """The client's choices, as they are at this moment."""
+        return self._shared.config
 
     # The timed-core contract. ---------------------------------------------------------------------------------------
 
@@ -186,9 +155,9 @@ class SessionCore:
         stall = self._ear.stalled_at()
         if stall is not None and self._now >= stall:
             self._ear.stalled(self._now)
-        self._settle_playout()
+        self._playouts.settle(self._now)
         self._greet()
-        self._start_wanted()
+        self._replies.go_on(self._now)
         self._live_on()
 
     def ignores(self, probability: float) -> bool:
@@ -197,7 +166,7 @@ class SessionCore:
 
     def lane_state(self, now: MonoNs) -> LaneState:
         """Return what the session is doing, for those who watch; changes nothing."""
-        awaited = self._wanted is not None or self._ear.committing or self.conversation.awaits_transcript()
+        awaited = self._replies.awaited or self._ear.committing or self.conversation.awaits_transcript()
         return lane_state(self.lane, self._ear.barge_in, hearing=self._ear.hearing, awaited=awaited, now=now)
 
     def listener_delay(self) -> Samples:
@@ -215,8 +184,10 @@ class SessionCore:
 
     def next_deadline(self) -> tuple[MonoNs, Why] | None:
         """Return when to call `handle_timeout`, and why."""
-        earliest = self._next_deadline_of_media()
+        earliest: tuple[MonoNs, Why] | None = None
         for deadline, why in (
+            (self._ear.stalled_at(), Why.INPUT_STALL),
+            (self._playouts.deadline(self._now), Why.PLAYOUT),
             (self._camera.awaited_until(self._now), Why.CAMERA),
             (self._greeter.deadline(self.config.greeting), Why.GREETING),
             (self._lifetime.deadline(self.lane.alive), Why.LIFETIME),
@@ -224,15 +195,6 @@ class SessionCore:
             if deadline is not None and (earliest is None or deadline < earliest[0]):
                 earliest = deadline, why
         return earliest
-
-    def _next_deadline_of_media(self) -> tuple[MonoNs, Why] | None:
-        stall = self._ear.stalled_at()
-        if not self.lane.alive or self.lane.waiting or not all(reply.done for reply in self.lane):
-            return None if stall is None else (stall, Why.INPUT_STALL)
-        playout = max(self.lane.dry_at(self._now), MonoNs(self._now + 1))
-        if stall is not None and stall <= playout:
-            return stall, Why.INPUT_STALL
-        return playout, Why.PLAYOUT
 
     # Dispatch. ------------------------------------------------------------------------------------------------------
 
@@ -262,9 +224,8 @@ class SessionCore:
             if not self._client_item(msg):
                 self._client_stream(msg)
         except ItemError as error:
-            self._failure(error.code, str(error), getattr(msg, "event_id", None), error.param)
-        if self._speculation.said is not None:
-            self._speculation.check(self._ask(CreateReply(), self._speculation.said))
+            self._fail(error.code, str(error), getattr(msg, "event_id", None), error.param)
+        self._replies.recheck(self._now)
 
     def _client_item(self, msg: Inbound) -> bool:
         """Take a client event about an item; return False if it is about something else."""
@@ -293,15 +254,16 @@ class SessionCore:
             case ClearInput():
                 self._ear.clear(msg.arrived)
             case CreateReply():
-                self._create_reply(msg)
+                self._replies.create(msg, self._now)
             case CancelReply():
-                self._cancel(msg)
+                if self._replies.cancel(msg):
+                    self._cut("client_cancelled")
             case ClearOutput():
                 self._cut("client_cancelled")
             case PlaybackReport():
-                self._playback(msg)
+                self._played(msg)
             case Rejected():
-                self._failure(msg.code, msg.message, msg.event_id, msg.param)
+                self._fail(msg.code, msg.message, msg.event_id, msg.param)
 
     def _output(self, msg: StageOutput) -> None:
         if isinstance(msg.payload, TickOutput):
@@ -309,24 +271,20 @@ class SessionCore:
         elif self._traits.tick_mode and isinstance(msg.payload, StageError):
             self._ticks.fail(msg.payload.reason)
         elif self._camera.take(msg.job, msg.payload):
-            self._start_wanted()
-        elif (
-            not self._ear.take(msg.job, msg.payload, self._now)
-            and not self._prefill.take(msg.job, msg.payload)
-            and not self._speculation.take(msg.job, msg.payload, self._now)
-        ):
-            self._turns.take(msg.job, msg.payload, self._now)
-        self._settle_playout()
+            self._replies.go_on(self._now)
+        elif not self._ear.take(msg.job, msg.payload, self._now):
+            self._replies.take(msg.job, msg.payload, self._now)
+        self._playouts.settle(self._now)
 
     # Configuration. -------------------------------------------------------------------------------------------------
 
     def _configure(self, msg: Configure) -> None:
-        if self._spoke and msg.config.voice != self.config.voice:
+        if self._playouts.spoke and msg.config.voice != self.config.voice:
             message = "the voice is fixed after the first audio"
-            self._failure("cannot_update_voice", message, msg.event_id, "session.audio.output.voice")
+            self._fail("cannot_update_voice", message, msg.event_id, "session.audio.output.voice")
             return
         offers = msg.config.resume and not self.config.resume
-        self.config = msg.config
+        self._shared.config = msg.config
         self._apply(msg.config)
         self._outbox.send(SessionUpdated(config=self.config))
         self._greeter.configured(self._now)
@@ -337,7 +295,6 @@ class SessionCore:
     def _apply(self, config: SessionConfig) -> None:
         # On WebSocket the audio is with the client already: only a cut makes sense of it.
         self._ear.barge_in.on_onset = config.on_onset if self.lane.webrtc is not None else "none"
-        self._ear.transcribe_for_client = config.transcribe
         self._ear.configure(config.turn_detection)
         self.lane.lead_ms = None if config.lead_ms is None else max(LEAD_MS_MIN, config.lead_ms)
 
@@ -350,16 +307,15 @@ class SessionCore:
 
     def _greet(self) -> None:
         """Speak first, if it is time for that and nobody has said or asked for anything."""
-        untouched = not (len(self.conversation) or self.lane.alive or self._wanted is not None or self._lifetime.over)
+        untouched = not (len(self.conversation) or self.lane.alive or self._replies.awaited or self._lifetime.over)
         greeting = self._greeter.take(self.config.greeting, untouched, self._now)
         if greeting is None:
             return
         if self._traits.tick_mode:
             message = "this model decides by itself when to speak: it gives no greeting"
-            self._failure("unsupported_in_tick_mode", message, None, "session.duplex.greeting")
+            self._fail("unsupported_in_tick_mode", message, None, "session.duplex.greeting")
             return
-        self._wanted = _Wanted(CreateReply(), {}, self._now, greeting)
-        self._start_wanted()
+        self._replies.greet(greeting, self._now)
 
     def _live_on(self) -> None:
         """Look at the session's greatest length: warn, begin no more replies, end."""
@@ -367,11 +323,10 @@ class SessionCore:
             case Due.WARNING:
                 self._outbox.send(SessionEnding(seconds_left=self._lifetime.left_s(self._now)))
             case Due.LIMIT:
-                self._speculation.discard("dropped")
-                self._wanted = None
+                self._replies.give_up()
             case Due.END:
                 self._outbox.observe("duplex_limits_total", 1, limit="session")
-                self._failure("session_expired", "the session has its greatest length", None, None)
+                self._fail("session_expired", "the session has its greatest length", None, None)
                 self._disconnect()
                 self._outbox.add(EndSession(reason=EXPIRED))
 
@@ -397,11 +352,11 @@ class SessionCore:
     def user_speaks(self) -> None:
         """The user has begun to speak: see what is shown with it, and read what the answer will begin from."""
         self._camera.look(self._now)
-        self._read_ahead()
+        self._replies.read_ahead(self._now)
 
     def turn_grows(self, text: str) -> None:
         """These words, most likely, were said so far: read on."""
-        self._read_ahead(text)
+        self._replies.read_ahead(self._now, text)
 
     def user_pauses(self) -> None:
         """An answer may follow soon: see what is shown now, beside the transcription."""
@@ -409,185 +364,26 @@ class SessionCore:
 
     def interrupt(self) -> None:
         """The user interrupts: cut the output. The turn that is being spoken will be answered, with all before it."""
-        self._wanted = None
+        self._replies.give_up()
         self._cut("turn_detected")
 
     def floor_free(self) -> None:
-        """The user is not speaking after all: what waited for that may go on."""
-        self._start_wanted()
+        """Nobody speaks: what waited for that may go on."""
+        self._replies.go_on(self._now)
 
     def turn_ready(self, item: Item, auto: bool, marks: dict[str, MonoNs]) -> None:
-        """A turn of the user has its words: answer it, if that is wanted and there is anything to answer.
-
-        One reply answers all turns that are in its prompt, so at most one is wanted, and none if one is about to start.
-        Noise that cut a reply before its first sound leaves a question that is answered after all.
-        """
-        active = self.lane.active
-        answers = bool(item.text) or self._unanswered
-        silent = self._traits.tick_mode or self._lifetime.over
-        if item.text and self._wanted is not None and self._wanted.greeting is not None:
-            self._wanted = None  # the user spoke first
-        if auto and answers and not silent and (active is None or active.status != "accepted"):
-            self._owes = self._away
-            self._wanted = None if self._away else _Wanted(CreateReply(), marks, marks["speech_end"])
-        self._start_wanted()
-        self._speculation.discard("dropped")  # a turn that is not answered at once
+        """A turn of the user has its words: it may be answered."""
+        self._replies.turn_ready(item, auto, marks, self._now)
 
     def turn_foreseen(self, text: str, since: MonoNs) -> None:
-        """The turn may have ended, and these are its words: begin the reply, if the committed turn would get one at once."""
-        wanted = self._settings.turn.speculate and self._traits.speculates and not self._traits.tick_mode
-        if not wanted or self._lifetime.over or self.lane.alive or "audio" not in self.config.modalities:
-            return  # text alone has no listener who waits for sound, and no bound
-        if self._camera.awaited_until(self._now) is not None:
-            return  # the prompt is about to change
-        self._prefill.drop()
-        request = CreateReply()
-        reply = self._new_reply(since, request)
-        reply.speculative = True
-        ask = self._ask(request, text)
-        draft = Draft(text, ask, reply, self._new_id("item"), self._outbox, self, self._turn_output)
-        self._speculation.begin(draft, with_note(ask.messages, self._camera.note(self._now)), self._now)
+        """The turn may have ended, and these are its words: the reply may be begun."""
+        self._replies.turn_foreseen(text, since, self._now)
 
     def turn_withdrawn(self, resumed: bool) -> None:
         """The turn has not ended as foreseen: speech goes on, or there was none."""
-        self._speculation.discard("resumed" if resumed else "dropped")
-        if not resumed:
-            self._prefill.drop()
+        self._replies.turn_withdrawn(resumed)
 
-    def _read_ahead(self, said: str | None = None) -> None:
-        """Have the thinker read the conversation, and the words that the user has said of the next turn, before it is asked."""
-        detection = self.config.turn_detection
-        answers = detection is not None and detection.create_response and not self._traits.tick_mode
-        if not answers or not self._traits.prefills or not self._settings.turn.prefill or self.lane.alive:
-            return  # what will be heard of a reply that lives is not known yet
-        address = Address(
-            session=self._session, lane=self.lane.number, epoch=self.lane.epoch, tenant=self._traits.tenant
-        )
-        self._prefill.read(
-            self._window.messages(self.conversation.items(said), self.config.instructions), address, self._now
-        )
-
-    # Replies. -------------------------------------------------------------------------------------------------------
-
-    def _create_reply(self, msg: CreateReply) -> None:
-        active = self.lane.active
-        if self._traits.tick_mode:
-            message = "this model decides by itself when to speak"
-            self._failure("unsupported_in_tick_mode", message, msg.event_id, None)
-        elif self._lifetime.over:
-            self._failure("session_expired", "the session ends: no reply begins any more", msg.event_id, None)
-        elif active is not None or self._wanted is not None:
-            name = active.id if active is not None else "the reply to the last turn"
-            message = f"the conversation already has an active response: {name}"
-            self._failure("conversation_already_has_active_response", message, msg.event_id, None)
-        else:
-            self._camera.look_for_answer(self._now)
-            self._accept(_Wanted(msg, {}, self._now))
-
-    @property
-    def _listens(self) -> bool:
-        """Words, said or shown, are still to come that a reply should know of."""
-        hears = self._ear.committing or self._ear.speaking or self.conversation.awaits_transcript()
-        return hears or self._camera.awaited_until(self._now) is not None
-
-    def _start_wanted(self) -> None:
-        """Go on with what waits: a reply that was accepted before its words came, or the next turn's."""
-        if self._away:
-            return
-        active = self.lane.active
-        if active is not None and active.status == "accepted" and not self._listens:
-            self._begin(active)
-        elif active is None and self._wanted is not None and not self._ear.speaking:
-            wanted, self._wanted = self._wanted, None
-            self._accept(wanted)
-
-    def _accept(self, wanted: _Wanted) -> None:
-        """Enter a reply into the lane: its draft, if there is one of the same prompt, else a new one."""
-        self._unanswered = False
-        self._prefill.drop()
-        waits = self._listens
-        draft = None if waits or wanted.greeting else self._speculation.claim(self._ask(wanted.request))
-        self._speculation.discard("dropped")
-        reply = self._new_reply(wanted.since, wanted.request) if draft is None else draft.reply
-        reply.since, reply.metadata, reply.greeting = wanted.since, wanted.request.metadata, wanted.greeting
-        reply.marks.update(wanted.marks)
-        created = replace(reply.view(), item=None, status="in_progress", output_text_tokens=0, output_audio=Samples(0))
-        self._outbox.send(ReplyCreated(reply=created))
-        if draft is not None:
-            self._camera.give_up()
-            self._trim(reply.instructions)
-            self._turns = draft.turns
-            draft.adopt(self.lane, self.conversation, self._now)
-            return
-        self.lane.add(reply)
-        if not waits:
-            self._begin(reply)
-
-    def _begin(self, reply: Reply) -> None:
-        """Have a reply of the lane made, from the conversation as it stands."""
-        greeting = reply.greeting
-        if greeting is not None and greeting.text is not None:
-            self._turns.say(reply, greeting.text, self._now)
-            return
-        messages = self._window.messages(self.conversation.items(), reply.instructions)
-        if greeting is not None and greeting.instructions is not None:
-            messages += (Message(role="user", text=greeting.instructions),)
-        self._trim(reply.instructions)
-        self._turns.start(reply, self._shown(messages), self._now)
-
-    def _trim(self, instructions: str) -> None:
-        """A reply begins: what its prompt leaves out stays out, so that the next one begins alike."""
-        trim = self._window.step(self.conversation.items(), instructions)
-        if trim is not None:
-            self._outbox.observe("duplex_limits_total", 1, limit="context")
-            self._outbox.send(ContextTrimmed(first_item_id=trim.first_item_id, items=trim.items))
-
-    def _shown(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        """Return the prompt with what the camera shows; a reading that is not there by now is not waited for."""
-        self._camera.give_up()
-        return with_note(messages, self._camera.note(self._now))
-
-    def _ask(self, request: CreateReply, said: str | None = None) -> Ask:
-        """Return what a reply would be made from, as things stand (and with words that are not committed yet)."""
-        instructions = self.config.instructions if request.instructions is None else request.instructions
-        return Ask(
-            messages=self._window.messages(self.conversation.items(said), instructions),
-            shown=self._camera.legible(self._now),
-            modality="audio" if "audio" in (request.modalities or self.config.modalities) else "text",
-            voice=self.config.voice,
-            speed=self.config.speed,
-            tokens_max=request.tokens_max if request.tokens_max is not None else self.config.tokens_max,
-        )
-
-    def _turn_output(self, outbox: Outbox, floor: Floor) -> TurnOutput:
-        return TurnOutput(self.lane, outbox, self._settings.pacing, self._traits, floor)
-
-    def _new_reply(self, since: MonoNs, request: CreateReply) -> Reply:
-        modalities = request.modalities or self.config.modalities
-        address = Address(
-            session=self._session, lane=self.lane.number, epoch=self.lane.epoch, reply=self._new_id("resp"),
-            tenant=self._traits.tenant,
-        )  # fmt: skip
-        assert address.reply is not None
-        reply = Reply(
-            id=address.reply,
-            address=address,
-            modality="audio" if "audio" in modalities else "text",
-            voice=self.config.voice,
-            speed=self.config.speed,
-            tokens_max=request.tokens_max if request.tokens_max is not None else self.config.tokens_max,
-            metadata=request.metadata,
-            instructions=self.config.instructions if request.instructions is None else request.instructions,
-            since=since,
-        )
-        return reply
-
-    def _new_tick_reply(self, now: MonoNs) -> Reply:
-        reply = self._new_reply(now, CreateReply())
-        self.lane.add(reply)
-        reply.status = "in_progress"
-        self._outbox.send(ReplyCreated(reply=reply.view()))
-        return reply
+    # Floor, to what makes the output. -------------------------------------------------------------------------------
 
     def begin_output(self, reply: Reply) -> None:
         """Give the reply its item, and tell the client."""
@@ -600,106 +396,36 @@ class SessionCore:
         reply.error = error
         reply.ending = status
         if status == "failed":
-            self._failure("stage_failed", error or "a stage failed", None, None, kind="server_error")
-        self._settle_playout()
-
-    def _end(self, reply: Reply, status: ReplyStatus) -> None:
-        if reply.done:
-            self._outbox.violated("terminal")
-            return
-        reply.status = status
-        item = reply.item
-        if item is not None:
-            item.status = "completed" if status == "completed" else "incomplete"
-            if item.spoken is not None and not item.spoken.complete:
-                item.heard = (
-                    reply.generated if item.heard is None else item.heard
-                )  # a stage failed inside a clause: its text is longer than its sound
-        self._tell_done(reply)
-        if not reply.generated:
-            reply.playout = Playout.DRAINED
-            self.lane.remove(reply)
-        self._start_wanted()
-
-    def _tell_done(self, reply: Reply) -> None:
-        self._outbox.observe("duplex_replies_total", 1, status=reply.status)
-        self._outbox.send(ReplyDone(reply=reply.view()))
-
-    def _cancel(self, msg: CancelReply) -> None:
-        self._speculation.discard("dropped")
-        active = self.lane.active
-        if active is None and self._wanted is not None:
-            self._wanted = None
-        elif active is None or (msg.reply_id is not None and msg.reply_id != active.id):
-            message = "there is no active response" + (f" {msg.reply_id}" if msg.reply_id else "")
-            self._failure("response_cancel_not_active", message, msg.event_id, None)
-        else:
-            self._cut("client_cancelled")
+            self._fail("stage_failed", error or "a stage failed", None, None, kind="server_error")
+        self._playouts.settle(self._now)
 
     # Cuts. ----------------------------------------------------------------------------------------------------------
 
     def _cut(self, reason: StatusReason) -> None:
         """Make all output of the lane stale, at every stage at once; it is settled when the egress has answered."""
-        self._speculation.discard("dropped")
+        self._replies.discard_draft()
         if not self.lane.alive:
             return
         self._cut_reason = reason
         self.lane.epoch += 1
-        self._turns.drop()
+        self._replies.cut()
         self._ticks.drop()
         fade_ms = 0 if reason == "disconnected" else self._settings.barge_in.fade_ms
         self._outbox.add(CutLane(lane=self.lane.number, epoch=self.lane.epoch, fade_ms=fade_ms))
 
     def _settle_cut(self, epoch: int) -> None:
         """The egress is cut: what was heard is now known, to the word."""
-        self.lane.advance(self._now)
-        for reply in [reply for reply in self.lane if reply.address.epoch < epoch]:
-            self._settle_cut_of(reply)
-            self.lane.remove(reply)
-        self.lane.flush_player(self._now)
-        self._start_wanted()
+        unheard = self._playouts.settle_cut(epoch, self._cut_reason, self._now)
+        if unheard is not None:
+            self._replies.unanswered = unheard and self._cut_reason == "turn_detected"
+        self._replies.go_on(self._now)
         if self._ear.hearing:
-            self._read_ahead()
-
-    def _settle_cut_of(self, reply: Reply) -> None:
-        heard = Samples(max(0, self.lane.heard_at_cut(reply, self._now) - self._quiet))
-        unheard = max(0, reply.generated - heard)
-        item = reply.item
-        cut_short = bool(unheard) or not reply.done
-        if item is not None and cut_short:
-            item.status = "incomplete"
-            if item.spoken is not None:
-                item.heard = heard if item.heard is None else min(item.heard, heard)
-        heard_none = not (item is not None and item.heard_text())
-        self._unanswered = self._cut_reason == "turn_detected" and heard_none and reply.greeting is None
-        heard_chars = len(item.heard_text()) if item is not None else 0
-        share = 1 - heard_chars / max(1, reply.text_chars, heard_chars)
-        self._outbox.observe("duplex_unheard_tokens_total", round(reply.text_tokens * share))
-        self._outbox.observe("duplex_unheard_audio_seconds_total", seconds_from_samples(unheard))
-        webrtc = self.lane.webrtc is not None
-        if webrtc and reply.playout is Playout.PLAYING:
-            self._outbox.send(PlayoutCleared(reply_id=reply.id))
-        reply.playout = Playout.CUT
-        if not reply.done:
-            reply.status = "cancelled"
-            reply.reason = self._cut_reason
-            self._tell_done(reply)
-        if webrtc and item is not None and item.heard is not None:
-            self._outbox.send(ItemTruncated(item_id=item.id, audio_end=item.heard))
-
-    def resume_output(self) -> None:
-        """A hold ends: go on with the reply that was playing, from a word's start."""
-        playing = [reply for reply in self.lane if reply.playout is Playout.PLAYING]
-        reply = playing[-1] if playing else None
-        content = Samples(0)
-        if reply is not None and reply.item is not None and reply.item.spoken is not None:
-            content = reply.item.spoken.word_start(self.lane.sent(reply))
-        self._outbox.add(ReleaseOutput(reply=reply.id if reply is not None else None, content=content))
+            self._replies.read_ahead(self._now)
 
     def _disconnect(self) -> None:
         self._ear.close()
         self._camera.give_up()
-        self._wanted = None
+        self._replies.give_up()
         self._cut("disconnected")
         self._closed = True
 
@@ -707,32 +433,22 @@ class SessionCore:
 
     def _detach(self, quiet: MonoNs) -> None:
         """The client is away: settle both sides' speech as far as it was heard, and begin nothing."""
-        active = self.lane.active
-        unheard = active is not None and active.modality == "audio" and active.playout is Playout.QUEUED
-        self._owes = self._owes or self._wanted is not None or (unheard and not self._traits.tick_mode)
-        self._away = True
-        # On WebSocket the client plays on by itself what it has got.
-        self._quiet = samples_from_ns(quiet) if self.lane.webrtc is not None else Samples(0)
+        self._replies.leave()
+        self._playouts.leave(quiet)
         self._ear.leave(self._now)
         self._camera.give_up()
-        self._wanted = None
         self._cut("disconnected")
 
     def _connected(self) -> None:
         """The client can be told of events: it is new, or has come back and is told where the conversation stands."""
         self._outbox.send(SessionCreated(config=self.config))
-        returned, self._away = self._away, False
-        if returned:
-            self._quiet = Samples(0)
-            self.lane.new_way()
+        if self._replies.come_back():
+            self._playouts.come_back()
             self._restore()
         if self.config.resume:
             self._outbox.add(OfferResume())
         self._greeter.connected(self._now)
-        if self._owes:
-            self._owes = False
-            self._wanted = _Wanted(CreateReply(), {}, self._now)
-            self._start_wanted()
+        self._replies.answer_owed(self._now)
 
     def _restore(self) -> None:
         views = self.conversation.views()
@@ -745,83 +461,20 @@ class SessionCore:
     # Playback. ------------------------------------------------------------------------------------------------------
 
     def _sent(self, msg: Sent) -> None:
-        if not self.lane.sent_ranges(msg.ranges, self._now):
-            self._outbox.violated("fronts")
-        if msg.underruns or msg.underrun:
-            self._outbox.observe("duplex_underruns_total", msg.underruns, observed="sent")
-            self._outbox.observe("duplex_underrun_seconds_total", seconds_from_samples(msg.underrun), observed="sent")
-        for reply in list(self.lane):
-            if reply.playout is Playout.QUEUED and self.lane.sent(reply):
-                self._playing(reply)
-            self._tell_text(reply)
+        self._playouts.sent(msg, self._now)
         if msg.cut is not None:
             self._settle_cut(msg.cut)
-        self._turns.played(self._now)
-        self._settle_playout()
+        self._front_moved()
 
-    def _tell_text(self, reply: Reply) -> None:
-        """On WebRTC a clause's text follows its first sound out of the door; text without sound, the reply's last."""
-        sent = self.lane.sent(reply)
-        all_left = reply.ending is not None and sent >= reply.generated
-        while reply.captions and (all_left or reply.captions[0][0] < sent):
-            assert reply.item is not None
-            text = reply.captions.popleft()[1]
-            self._outbox.send(ReplyText(reply_id=reply.id, item_id=reply.item.id, modality="audio", delta=text))
+    def _played(self, msg: PlaybackReport) -> None:
+        if self._playouts.reported(msg, self._now):
+            self._front_moved()
 
-    def _playing(self, reply: Reply) -> None:
-        """The first sound of a reply has left."""
-        reply.playout = Playout.PLAYING
-        reply.lost_before = self.lane.lost
-        self._spoke = True
-        left = MonoNs(self._now)
-        reply.mark("sent", left)
-        if self.lane.webrtc is not None:
-            self._outbox.send(PlayoutStarted(reply_id=reply.id))
-        marks = reply.marks
-        if "speech_end" not in marks:
-            return
-        ttfas = seconds_from_ns(left - marks["speech_end"])
-        self._outbox.observe("duplex_ttfas_seconds", ttfas, observed="sent")
-        if self.lane.webrtc is not None:
-            estimate = self.lane.webrtc.estimate()
-            self._outbox.observe("duplex_ttfas_seconds", ttfas + seconds_from_samples(estimate.delay), observed="heard")
-            self._outbox.observe("duplex_playback_error_seconds", seconds_from_samples(estimate.error))
-        there = max(marks["vocoded"], marks["transcribed"])  # what was made before the turn had ended waited for that
-        overhead = left - there + marks["looked"] - marks["look_arrived"]
-        self._outbox.observe("duplex_server_overhead_seconds", seconds_from_ns(MonoNs(overhead)))
-        self._outbox.send(TurnMetrics(reply_id=reply.id, split=reply.split()))
+    def _front_moved(self) -> None:
+        self._replies.played(self._now)
+        self._playouts.settle(self._now)
 
-    def _settle_playout(self) -> None:
-        """Close what has left (WebSocket) and what has been played to its end."""
-        if not self.lane.alive:
-            return
-        self.lane.advance(self._now)
-        for reply in list(self.lane):
-            self._tell_text(reply)
-            if reply.ending is not None and not reply.done and self._all_told(reply):
-                self._end(reply, reply.ending)
-            if reply.done and reply.generated and self.lane.played(reply) >= reply.generated:
-                reply.playout = Playout.DRAINED
-                if self.lane.webrtc is not None:
-                    self._outbox.send(PlayoutStopped(reply_id=reply.id))
-                self.lane.remove(reply)
-
-    def _all_told(self, reply: Reply) -> bool:
-        """Nothing that belongs before the terminal event is still to come."""
-        if self.lane.webrtc is not None:
-            return not reply.captions
-        return self.lane.sent(reply) >= reply.generated
-
-    def _playback(self, msg: PlaybackReport) -> None:
-        reply = self.lane.find(msg.reply)
-        if reply is None:
-            return
-        error = self.lane.report_played(reply, msg.played, self._now)
-        self._outbox.observe("duplex_playback_error_seconds", seconds_from_samples(error))
-        self._turns.played(self._now)
-        self._settle_playout()
-
-    def _failure(
+    def _fail(
         self, code: str, message: str, event_id: str | None, param: str | None,
         kind: Literal["invalid_request_error", "server_error"] = "invalid_request_error",
     ) -> None:  # fmt: skip

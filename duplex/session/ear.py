@@ -9,68 +9,31 @@ While a reply is alive the onset may be an interruption; that is the barge-in po
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass
 
-from duplex.config import TurnSettings
-from duplex.payloads import INPUT_LANE, Address, JobId, Pace, Payload, Role, StageError, Transcript, TurnEnd
+from duplex.payloads import JobId, Payload, Role, StageError, TurnEnd
 from duplex.session.barge_in import BargeIn, Verdict
 from duplex.session.config import TurnDetection
-from duplex.session.conversation import Conversation, Item
-from duplex.session.effects import Drop, Outbox, SubmitUtterance
+from duplex.session.conversation import Item
+from duplex.session.effects import Drop
 from duplex.session.events import (
     Failure,
     InputCleared,
     InputCommitted,
     ItemAdded,
-    Overheard,
     SpeechStarted,
     SpeechStopped,
-    Transcribed,
-    TranscriptionFailed,
     TurnLimited,
 )
-from duplex.session.partials import Partials
-from duplex.session.traits import Traits
+from duplex.session.mind import Mind
+from duplex.session.shared import Shared
+from duplex.session.transcripts import Transcription, Transcripts
 from duplex.session.turns import Fact, TurnTracker, limits_for
 from duplex.timeline.watermark import Watermark
-from duplex.units import MonoNs, Samples, Span, ns_from_samples, samples_from_ms, seconds_from_ns, seconds_from_samples
+from duplex.units import MonoNs, Samples, Span, ns_from_samples, samples_from_ms, seconds_from_ns
 
 _WINDOW = samples_from_ms(32)
 """Audio that may wait for a VAD window to be full."""
-
-
-class Mind(Protocol):
-    """What the ear tells the core."""
-
-    def turn_ready(self, item: Item, auto: bool, marks: dict[str, MonoNs]) -> None:
-        """A turn of the user has its words (None if transcription failed)."""
-
-    def user_speaks(self) -> None:
-        """The user has begun to speak, for sure."""
-
-    def turn_grows(self, text: str) -> None:
-        """These words, most likely, were said so far."""
-
-    def user_pauses(self) -> None:
-        """The user may have finished: an answer may follow soon."""
-
-    def turn_foreseen(self, text: str, since: MonoNs) -> None:
-        """The words of a pause are there before it is decided whether the turn has ended; speech ended at `since`."""
-
-    def turn_withdrawn(self, resumed: bool) -> None:
-        """What may have been foreseen has not come: speech goes on, or else the utterance is given up."""
-
-    def interrupt(self) -> None:
-        """The user interrupts: cut the output."""
-
-    def floor_free(self) -> None:
-        """The user is not speaking after all: what waited for that may go on."""
-
-    @property
-    def output_alive(self) -> bool:
-        """A reply is being made or played."""
 
 
 @dataclass(slots=True)
@@ -87,48 +50,26 @@ class _Commit:
     event_id: str | None
 
 
-@dataclass(slots=True)
-class _Transcription:
-    span: Span
-    speech_end: Samples
-    since: MonoNs
-    item: Item | None = None
-    text: str | None = None
-    error: str | None = None
-    finished: bool = False
-    auto: bool = False
-    told: str = ""
-    """What the client has of it already."""
-    marks: dict[str, MonoNs] = field(default_factory=dict)
-
-
 class Ear:
     """Follows the user's audio.
 
     Args:
-        session: id, for addresses.
-        detection: the session's turn detection; None is push to talk.
-        settings, barge_in: bounds and policy.
-        traits: without an end-of-turn model silence of the server_vad length decides.
+        shared: the session; without an end-of-turn model silence of the server_vad length decides.
+        barge_in: the policy.
         mind: the core.
     """
 
-    def __init__(
-        self, session: str, detection: TurnDetection | None, settings: TurnSettings, barge_in: BargeIn, traits: Traits,
-        conversation: Conversation, outbox: Outbox, new_id: Callable[[str], str], mind: Mind,
-    ) -> None:  # fmt: skip
+    def __init__(self, shared: Shared, barge_in: BargeIn, mind: Mind) -> None:
         self.watermark = Watermark()
         self.barge_in = barge_in
-        self.transcribe_for_client = True
-        self._session = session
-        self._settings = settings
-        self._traits = traits
-        self._conversation = conversation
-        self._outbox = outbox
-        self._new_id = new_id
+        self._shared = shared
+        self._settings = shared.settings.turn
+        self._traits = shared.traits
+        self._outbox = shared.outbox
         self._mind = mind
-        self._detection = detection
-        self._tracker = TurnTracker(limits_for(self._effective(detection), settings))
+        self._detection = shared.config.turn_detection
+        self._tracker = TurnTracker(limits_for(self._effective(self._detection), self._settings))
+        self._transcripts = Transcripts(shared, mind)
         self._utterance: _Utterance | None = None
         self._buffer_start = Samples(0)
         self._dropped_to = Samples(-1)
@@ -139,8 +80,6 @@ class Ear:
         """What the end-of-turn model said of the present pause, until it is decided on."""
         self._decides = False
         """The present pause is long enough to decide."""
-        self._transcriptions: dict[JobId, _Transcription] = {}
-        self._partials = Partials(samples_from_ms(settings.partial_every_ms))
         self._analysed = Samples(0)
         """Position up to which the VAD has spoken; audio that arrived waits behind it."""
         self._commit_wanted: _Commit | None = None
@@ -279,13 +218,12 @@ class Ear:
             if self._decides:
                 self._decide(now)
             return True
-        if job == self._partials.job:
-            self._overheard(payload)
-            return True
-        transcription = self._transcriptions.get(job)
-        if transcription is not None:
-            self._words_came(job, transcription, payload, now)
-        return transcription is not None
+        if not self._transcripts.owns(job):
+            return False
+        words = self._transcripts.take(job, payload, now)
+        if words is not None:
+            self._words_came(job, words, now)
+        return True
 
     def leave(self, now: MonoNs) -> None:
         """The client is away: what it was saying is a turn as it stands, which nobody waits to have answered, or was none."""
@@ -323,8 +261,8 @@ class Ear:
         if padding is None:
             padding = self._settings.prefix_padding_ms
         start = max(self._buffer_start, self._tracker.onset - samples_from_ms(padding))
-        self._utterance = _Utterance(self._new_id("item"), Samples(start))
-        self._partials.open(self._tracker.onset)
+        self._utterance = _Utterance(self._shared.new_id("item"), Samples(start))
+        self._transcripts.open(self._utterance.item_id, self._tracker.onset)
         if self._mind.output_alive and detection.interrupt_response:
             self.barge_in.begin(self._tracker.onset, span.end, now, self._traits.words_tell)
 
@@ -357,8 +295,8 @@ class Ear:
         if utterance is None or not self._tracker.paused:
             return
         whole = Span(utterance.start, self._analysed)
-        if self._traits.transcribes and not any(each.item is None for each in self._transcriptions.values()):
-            self._transcribe(whole, self._tracker.speech_end, now)
+        if not self._transcripts.pending:
+            self._transcripts.begin(whole, self._tracker.speech_end, self._arrived, now)
         self._ask_for_end(whole, now)
         self._mind.user_pauses()
         self._decides = self._tracker.looks > 0
@@ -374,31 +312,12 @@ class Ear:
     def _overhear(self, span: Span, now: MonoNs) -> None:
         """Have what was said so far transcribed, if the client wants to read along and the stage has nothing else to do."""
         utterance = self._utterance
-        if utterance is None or not utterance.announced or not self._partials.due(span.end):
-            return
-        if self._traits.transcribes and self.transcribe_for_client:
-            whole = Span(utterance.start, span.end)
-            self._partials.begin(self._submit(Role.TRANSCRIBE, whole, span.end, now, idle_only=True), span.end)
-
-    def _overheard(self, payload: Payload | StageError) -> None:
-        """Tell what is sure of a partial transcript; one that failed, or found the stage busy, is followed by the next."""
-        if not isinstance(payload, Transcript):
-            self._partials.drop()
-            return
-        delta = self._partials.take(payload.text)
-        if delta and self._utterance is not None and self.transcribe_for_client:
-            self._outbox.send(Overheard(item_id=self._utterance.item_id, delta=delta))
-        if self._partials.likely:
-            self._mind.turn_grows(self._partials.likely)
-
-    def _drop_partial(self) -> None:
-        job = self._partials.drop()
-        if job is not None:
-            self._outbox.add(Drop(role=Role.TRANSCRIBE, job=job))
+        if utterance is not None and utterance.announced:
+            self._transcripts.overhear(Span(utterance.start, span.end), now)
 
     def _pause(self, span: Span, now: MonoNs) -> None:
         """Let the models begin; a sound that is no speech is forgotten."""
-        self._drop_partial()
+        self._transcripts.drop_partial()
         utterance = self._utterance
         if utterance is None:
             return
@@ -407,10 +326,9 @@ class Ear:
             if not self.barge_in.pending:
                 self._forget_utterance()
             elif self.barge_in.by_words and self._tracker.voiced >= samples_from_ms(self._settings.speech_ms_min):
-                self._transcribe(whole, self._tracker.speech_end, now)
+                self._transcripts.begin(whole, self._tracker.speech_end, self._arrived, now)
             return
-        if self._traits.transcribes:
-            self._transcribe(whole, self._tracker.speech_end, now)
+        self._transcripts.begin(whole, self._tracker.speech_end, self._arrived, now)
         self._ask_for_end(whole, now)
         self._mind.user_pauses()
 
@@ -427,7 +345,7 @@ class Ear:
 
     def _ask_for_end(self, whole: Span, now: MonoNs) -> None:
         if self._looks_semantically and self._end_job is None:
-            self._end_job = self._submit(Role.END_OF_TURN, whole, self._tracker.speech_end, now)
+            self._end_job = self._shared.submit_input(Role.END_OF_TURN, whole, self._tracker.speech_end, now)
 
     def _decide(self, now: MonoNs) -> None:
         assert self._end_probability is not None
@@ -468,7 +386,7 @@ class Ear:
             self._refuse_commit(message, commit.event_id)
             return
         self.watermark.advance(commit.arrived)
-        utterance = self._utterance or _Utterance(self._new_id("item"), self._buffer_start)
+        utterance = self._utterance or _Utterance(self._shared.new_id("item"), self._buffer_start)
         self._commit(utterance, commit.arrived, commit.arrived, auto=False, now=now)
 
     def _refuse_commit(self, message: str, event_id: str | None) -> None:
@@ -479,84 +397,29 @@ class Ear:
         if utterance.announced:
             self._outbox.send(SpeechStopped(item_id=utterance.item_id, end=speech_end))
         self._stop_asking()
-        self._drop_partial()
+        self._transcripts.drop_partial()
         item = Item(id=utterance.item_id, role="user", modality="audio", text=None)
-        previous = self._conversation.add(item)
+        previous = self._shared.conversation.add(item)
         self._outbox.send(InputCommitted(item_id=item.id, previous_item_id=previous))
         self._outbox.send(ItemAdded(item=item.view(), previous_item_id=previous))
         ended = MonoNs(now - ns_from_samples(end - speech_end))
         self._outbox.observe("duplex_endpointing_seconds", seconds_from_ns(MonoNs(now - ended)))
         self._utterance = None
-        self._await_words(item, Span(utterance.start, max(end, utterance.start)), speech_end, auto, ended, now)
+        span = Span(utterance.start, max(end, utterance.start))
+        self._transcripts.attach(item, span, speech_end, auto, ended, self._arrived, now)
         self._tracker.close()
         self._buffer_start = end
         self._voice_in_buffer = False
 
-    def _await_words(
-        self, item: Item, span: Span, speech_end: Samples, auto: bool, ended: MonoNs, now: MonoNs
-    ) -> None:  # fmt: skip
-        """Attach the transcription that a look began, or begin one."""
-        if not self._traits.transcribes:
-            item.text = ""
-            return
-        job = next((job for job, each in self._transcriptions.items() if each.item is None), None)
-        if job is None:
-            job = self._transcribe(span, speech_end, now)
-        transcription = self._transcriptions[job]
-        transcription.item = item
-        transcription.auto = auto
-        transcription.told = self._partials.close()
-        transcription.marks.update(speech_end=ended, committed=now)
-        if transcription.finished:
-            self._transcribed(job, transcription, now)
-
-    def _words_came(
-        self, job: JobId, transcription: _Transcription, payload: Payload | StageError, now: MonoNs
-    ) -> None:  # fmt: skip
-        transcription.finished = True
-        if isinstance(payload, Transcript):
-            transcription.text = payload.text.strip()
-        elif isinstance(payload, StageError):
-            transcription.error = payload.reason
-        if transcription.item is not None:
-            self._transcribed(job, transcription, now)
-            return
+    def _words_came(self, job: JobId, words: Transcription, now: MonoNs) -> None:
+        """The words of a pause are there, before it is decided whether the turn has ended."""
         if self.barge_in.by_words:
-            text = None if transcription.error is not None else transcription.text or ""
+            text = None if words.error is not None else words.text or ""
             self._act_on(self.barge_in.judge_words(text, self._tracker.voiced, now), now)
-        wanted = job in self._transcriptions and self._detection is not None and self._detection.create_response
-        if transcription.text and wanted:
-            since = MonoNs(now - ns_from_samples(Samples(self._analysed - transcription.speech_end)))
-            self._mind.turn_foreseen(transcription.text, since)
-
-    def _transcribed(self, job: JobId, transcription: _Transcription, now: MonoNs) -> None:
-        del self._transcriptions[job]
-        item = transcription.item
-        assert item is not None
-        item.text = transcription.text or ""
-        if transcription.error is not None:
-            self._outbox.send(TranscriptionFailed(item_id=item.id, message=transcription.error))
-        elif self.transcribe_for_client:
-            seconds = seconds_from_samples(len(transcription.span))
-            self._outbox.send(Transcribed(item_id=item.id, text=item.text, seconds=seconds, told=transcription.told))
-        transcription.marks["transcribed"] = now
-        self._mind.turn_ready(item, transcription.auto, transcription.marks)
-
-    def _transcribe(self, span: Span, speech_end: Samples, now: MonoNs) -> JobId:
-        job = self._submit(Role.TRANSCRIBE, span, speech_end, now)
-        transcription = self._transcriptions[job] = _Transcription(span=span, speech_end=speech_end, since=now)
-        transcription.marks.update(look_arrived=self._arrived, looked=now)
-        return job
-
-    def _submit(
-        self, role: Role, span: Span, speech_end: Samples, now: MonoNs, idle_only: bool = False
-    ) -> JobId:  # fmt: skip
-        job = self._outbox.next_job()
-        since = MonoNs(now - ns_from_samples(span.end - speech_end))
-        address = Address(session=self._session, lane=INPUT_LANE, epoch=0, tenant=self._traits.tenant)
-        pace = Pace(since=since, speculative=idle_only, idle_only=idle_only)
-        self._outbox.add(SubmitUtterance(id=job, role=role, address=address, span=span, pace=pace))
-        return job
+        wanted = self._transcripts.owns(job) and self._detection is not None and self._detection.create_response
+        if words.text and wanted:
+            since = MonoNs(now - ns_from_samples(Samples(self._analysed - words.speech_end)))
+            self._mind.turn_foreseen(words.text, since)
 
     def _stop_asking(self) -> None:
         if self._end_job is not None:
@@ -568,11 +431,9 @@ class Ear:
     def _take_back(self, resumed: bool = False) -> None:
         """Speech goes on (or the utterance is none): what was begun at the pause is not wanted."""
         self._stop_asking()
-        self._drop_partial()
+        self._transcripts.drop_partial()
         self._mind.turn_withdrawn(resumed)
-        for job in [job for job, each in self._transcriptions.items() if each.item is None]:
-            del self._transcriptions[job]
-            self._outbox.add(Drop(role=Role.TRANSCRIBE, job=job))
+        self._transcripts.drop_pending()
 
     def _forget_utterance(self) -> None:
         """It was noise: nothing was said about it, nothing will be."""

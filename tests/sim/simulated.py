@@ -204,7 +204,7 @@ class Watched(World):
         account = self.accounts[name] = Account()
         session = person.session
         execute, post, take = session._execute, session.post, session.listener.take
-        speculation = session.core._speculation
+        speculation = session.core._replies._speculation
         discard = speculation.discard
 
         def discarded(outcome: Outcome) -> None:

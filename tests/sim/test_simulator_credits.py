@@ -34,7 +34,7 @@ def run(policy: str, model: Profile, settings: dict[str, dict[str, int]]) -> Ahe
         for person in world.people.values():
             core = person.session.core
             state = core.lane_state(world.clock.now())
-            speech = core._turns._speech
+            speech = core._replies._turns._speech
             if speech is not None and not speech._text_done:
                 seen.clauses.append(len(speech._waiting))
             if state.lead and state.target is not None:

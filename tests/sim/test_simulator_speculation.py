@@ -91,7 +91,7 @@ def test_a_talker_that_streams_stops_where_a_draft_has_sound_enough() -> None:
 
     def look() -> None:
         for person in world.people.values():
-            draft = person.session.core._speculation._draft
+            draft = person.session.core._replies._speculation._draft
             if draft is not None and draft.turns._speech is not None:
                 most.append(draft.reply.generated + draft.turns._speech._unvoiced())
 

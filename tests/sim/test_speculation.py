@@ -51,7 +51,7 @@ def outcomes(server: Server) -> dict[str, int]:
 
 
 def draft_of(session: Session) -> Any:
-    draft = session.actor._core._speculation._draft
+    draft = session.actor._core._replies._speculation._draft
     assert draft is not None, "a draft is being made"
     return draft
 

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from duplex.config import ConfigError, ServerSettings, load
+from duplex.media.candidates import is_loopback
 from duplex.server.addresses import bucket_name, client_address
 from duplex.server.client_secrets import ClientSecrets, Grant, TooManySecretsError, merge
-from duplex.server.keys import is_loopback, load_keys
+from duplex.server.keys import load_keys
 
 pytestmark = pytest.mark.unit
 

@@ -1,0 +1,285 @@
+"""Which reply begins, and when: one at a time, from what was heard, and perhaps before anyone has asked for it.
+
+asked for ──► awaited, while the user speaks or words are to come ──► accepted ──► begun: from its draft, or anew
+turn, greeting ┘         a turn that comes meanwhile is in its prompt              ▲
+a pause's words ──► draft in the dark (`duplex.session.speculation`) ──────────────┘ or thrown away
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from duplex.payloads import Address, JobId, Payload, StageError
+from duplex.session.camera import Camera
+from duplex.session.config import Greeting
+from duplex.session.conversation import Item
+from duplex.session.ear import Ear
+from duplex.session.effects import Outbox
+from duplex.session.events import Failure, ReplyCreated
+from duplex.session.lane import Playout, Reply
+from duplex.session.lifetime import Lifetime
+from duplex.session.messages import CancelReply, CreateReply
+from duplex.session.prefill import Prefill
+from duplex.session.prompts import Prompts
+from duplex.session.shared import Shared
+from duplex.session.speculation import Draft, Speculation
+from duplex.session.turn_output import Floor, TurnOutput
+from duplex.units import MonoNs, Samples
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """A reply that waits for the one before it, or for the words it shall answer."""
+
+    request: CreateReply
+    marks: dict[str, MonoNs]
+    since: MonoNs
+    greeting: Greeting | None = None
+
+
+class Replies:
+    """Begins the replies of one session.
+
+    Args:
+        shared: the session.
+        ear, camera: what is still to come that a reply should know of.
+        lifetime: once it is over no reply begins.
+        floor: the core.
+    """
+
+    def __init__(self, shared: Shared, ear: Ear, camera: Camera, lifetime: Lifetime, floor: Floor) -> None:
+        self._shared = shared
+        self._lane = shared.lane
+        self._traits = shared.traits
+        self._outbox = shared.outbox
+        self._ear = ear
+        self._camera = camera
+        self._lifetime = lifetime
+        self._floor = floor
+        self._prompts = Prompts(shared, camera)
+        self._turns = self._turn_output(shared.outbox, floor)
+        self._speculation = Speculation(shared.outbox)
+        self._prefill = Prefill(shared.outbox)
+        self._wanted: _Wanted | None = None
+        self._away = False
+        """The client has lost its connection and may come back: nothing is said to nobody."""
+        self._owes = False
+        """While it is away: a turn of the user has ended and was not answered by a sound."""
+        self.unanswered = False
+        """A voice cut the last reply before it was heard."""
+
+    @property
+    def awaited(self) -> bool:
+        """A reply is wanted that the lane has not got yet."""
+        return self._wanted is not None
+
+    # What asks for a reply. -----------------------------------------------------------------------------------------
+
+    def create(self, msg: CreateReply, now: MonoNs) -> None:
+        """The client asks for a reply."""
+        active = self._lane.active
+        if self._traits.tick_mode:
+            self._refuse("unsupported_in_tick_mode", "this model decides by itself when to speak", msg.event_id)
+        elif self._lifetime.over:
+            self._refuse("session_expired", "the session ends: no reply begins any more", msg.event_id)
+        elif active is not None or self._wanted is not None:
+            name = active.id if active is not None else "the reply to the last turn"
+            message = f"the conversation already has an active response: {name}"
+            self._refuse("conversation_already_has_active_response", message, msg.event_id)
+        else:
+            self._camera.look_for_answer(now)
+            self._accept(_Wanted(msg, {}, now), now)
+
+    def greet(self, greeting: Greeting, now: MonoNs) -> None:
+        """The model speaks first."""
+        self._wanted = _Wanted(CreateReply(), {}, now, greeting)
+        self.go_on(now)
+
+    def turn_ready(self, item: Item, auto: bool, marks: dict[str, MonoNs], now: MonoNs) -> None:
+        """A turn of the user has its words: answer it, if that is wanted and there is anything to answer.
+
+        One reply answers all turns that are in its prompt, so at most one is wanted, and none if one is about to start.
+        Noise that cut a reply before its first sound leaves a question that is answered after all.
+        """
+        active = self._lane.active
+        answers = bool(item.text) or self.unanswered
+        silent = self._traits.tick_mode or self._lifetime.over
+        if item.text and self._wanted is not None and self._wanted.greeting is not None:
+            self._wanted = None  # the user spoke first
+        if auto and answers and not silent and (active is None or active.status != "accepted"):
+            self._owes = self._away
+            self._wanted = None if self._away else _Wanted(CreateReply(), marks, marks["speech_end"])
+        self.go_on(now)
+        self.discard_draft()  # a turn that is not answered at once
+
+    def turn_foreseen(self, text: str, since: MonoNs, now: MonoNs) -> None:
+        """The turn may have ended, and these are its words: begin the reply, if the committed turn would get one at once."""
+        wanted = self._shared.settings.turn.speculate and self._traits.speculates and not self._traits.tick_mode
+        if not wanted or self._lifetime.over or self._lane.alive or "audio" not in self._shared.config.modalities:
+            return  # text alone has no listener who waits for sound, and no bound
+        if self._camera.awaited_until(now) is not None:
+            return  # the prompt is about to change
+        self._prefill.drop()
+        request = CreateReply()
+        reply = self._new(since, request)
+        reply.speculative = True
+        ask = self._prompts.ask(request, now, text)
+        draft = Draft(text, ask, reply, self._shared.new_id("item"), self._outbox, self._floor, self._turn_output)
+        self._speculation.begin(draft, self._prompts.draft(ask, now), now)
+
+    def turn_withdrawn(self, resumed: bool) -> None:
+        """The turn has not ended as foreseen: speech goes on, or there was none."""
+        self._speculation.discard("resumed" if resumed else "dropped")
+        if not resumed:
+            self._prefill.drop()
+
+    def read_ahead(self, now: MonoNs, said: str | None = None) -> None:
+        """Have the thinker read the conversation, and the words that the user has said of the next turn, before it is asked."""
+        detection = self._shared.config.turn_detection
+        answers = detection is not None and detection.create_response and not self._traits.tick_mode
+        if not answers or not self._traits.prefills or not self._shared.settings.turn.prefill or self._lane.alive:
+            return  # what will be heard of a reply that lives is not known yet
+        self._prefill.read(self._prompts.ahead(said), self._address(), now)
+
+    def unasked(self, now: MonoNs) -> Reply:
+        """Enter a reply that a model in tick mode has begun by itself."""
+        reply = self._new(now, CreateReply())
+        self._lane.add(reply)
+        reply.status = "in_progress"
+        self._outbox.send(ReplyCreated(reply=reply.view()))
+        return reply
+
+    # What takes it back. --------------------------------------------------------------------------------------------
+
+    def cancel(self, msg: CancelReply) -> bool:
+        """The client cancels: what is only awaited is given up; return whether the active reply has to be cut."""
+        self.discard_draft()
+        active = self._lane.active
+        if active is None and self._wanted is not None:
+            self._wanted = None
+        elif active is None or (msg.reply_id is not None and msg.reply_id != active.id):
+            message = "there is no active response" + (f" {msg.reply_id}" if msg.reply_id else "")
+            self._refuse("response_cancel_not_active", message, msg.event_id)
+        else:
+            return True
+        return False
+
+    def give_up(self) -> None:
+        """What is awaited, or begun in the dark, is not wanted any more."""
+        self._wanted = None
+        self.discard_draft()
+
+    def discard_draft(self) -> None:
+        """What was begun in the dark is not wanted any more."""
+        self._speculation.discard("dropped")
+
+    def recheck(self, now: MonoNs) -> None:
+        """The session or the conversation may have changed: a draft of another prompt is of no use."""
+        if self._speculation.said is not None:
+            self._speculation.check(self._prompts.ask(CreateReply(), now, self._speculation.said))
+
+    def cut(self) -> None:
+        """The lane was cut: the reply that was being made is wanted no more (the stages were told by the cut itself)."""
+        self._turns.drop()
+
+    def leave(self) -> None:
+        """The client is away: nothing begins until it is back."""
+        active = self._lane.active
+        unheard = active is not None and active.modality == "audio" and active.playout is Playout.QUEUED
+        self._owes = self._owes or self._wanted is not None or (unheard and not self._traits.tick_mode)
+        self._away = True
+        self._wanted = None
+
+    def come_back(self) -> bool:
+        """The client is there; return whether it was away."""
+        returned, self._away = self._away, False
+        return returned
+
+    def answer_owed(self, now: MonoNs) -> None:
+        """Answer what was asked before the client was lost."""
+        if self._owes:
+            self._owes = False
+            self._wanted = _Wanted(CreateReply(), {}, now)
+            self.go_on(now)
+
+    # How it begins. -------------------------------------------------------------------------------------------------
+
+    def go_on(self, now: MonoNs) -> None:
+        """Go on with what waits: a reply that was accepted before its words came, or the next turn's."""
+        if self._away:
+            return
+        active = self._lane.active
+        if active is not None and active.status == "accepted" and not self._listens(now):
+            self._begin(active, now)
+        elif active is None and self._wanted is not None and not self._ear.speaking:
+            wanted, self._wanted = self._wanted, None
+            self._accept(wanted, now)
+
+    def take(self, job: JobId, payload: Payload | StageError, now: MonoNs) -> None:
+        """Take a stage's output."""
+        if not self._prefill.take(job, payload) and not self._speculation.take(job, payload, now):
+            self._turns.take(job, payload, now)
+
+    def played(self, now: MonoNs) -> None:
+        """The playback front has moved."""
+        self._turns.played(now)
+
+    def _listens(self, now: MonoNs) -> bool:
+        """Words, said or shown, are still to come that a reply should know of."""
+        hears = self._ear.committing or self._ear.speaking or self._shared.conversation.awaits_transcript()
+        return hears or self._camera.awaited_until(now) is not None
+
+    def _accept(self, wanted: _Wanted, now: MonoNs) -> None:
+        """Enter a reply into the lane: its draft, if there is one of the same prompt, else a new one."""
+        self.unanswered = False
+        self._prefill.drop()
+        waits = self._listens(now)
+        draft = None if waits or wanted.greeting else self._speculation.claim(self._prompts.ask(wanted.request, now))
+        self.discard_draft()
+        reply = self._new(wanted.since, wanted.request) if draft is None else draft.reply
+        reply.since, reply.metadata, reply.greeting = wanted.since, wanted.request.metadata, wanted.greeting
+        reply.marks.update(wanted.marks)
+        created = replace(reply.view(), item=None, status="in_progress", output_text_tokens=0, output_audio=Samples(0))
+        self._outbox.send(ReplyCreated(reply=created))
+        if draft is not None:
+            self._prompts.adopt(reply)
+            self._turns = draft.turns
+            draft.adopt(self._lane, self._shared.conversation, now)
+            return
+        self._lane.add(reply)
+        if not waits:
+            self._begin(reply, now)
+
+    def _begin(self, reply: Reply, now: MonoNs) -> None:
+        """Have a reply of the lane made, from the conversation as it stands."""
+        greeting = reply.greeting
+        if greeting is not None and greeting.text is not None:
+            self._turns.say(reply, greeting.text, now)
+        else:
+            self._turns.start(reply, self._prompts.begin(reply, now), now)
+
+    def _turn_output(self, outbox: Outbox, floor: Floor) -> TurnOutput:
+        return TurnOutput(self._lane, outbox, self._shared.settings.pacing, self._traits, floor)
+
+    def _address(self, reply: str | None = None) -> Address:
+        lane = self._lane
+        return Address(
+            session=self._shared.session, lane=lane.number, epoch=lane.epoch, reply=reply, tenant=self._traits.tenant
+        )
+
+    def _new(self, since: MonoNs, request: CreateReply) -> Reply:
+        config, reply_id = self._shared.config, self._shared.new_id("resp")
+        return Reply(
+            id=reply_id,
+            address=self._address(reply_id),
+            modality="audio" if "audio" in (request.modalities or config.modalities) else "text",
+            voice=config.voice,
+            speed=config.speed,
+            tokens_max=request.tokens_max if request.tokens_max is not None else config.tokens_max,
+            metadata=request.metadata,
+            instructions=config.instructions if request.instructions is None else request.instructions,
+            since=since,
+        )
+
+    def _refuse(self, code: str, message: str, event_id: str | None) -> None:
+        self._outbox.send(Failure(code=code, message=message, event_id=event_id))
