@@ -217,7 +217,7 @@ async def test_the_command_ends_with_1_at_a_difference(
         await until(ws, "session.created")
         await ws.send_json({"type": "response.cancel"})
         await until(ws, "error")
-    monkeypatch.setattr("duplex.session.core.SessionCore._cancel", lambda core, msg: None)
+    monkeypatch.setattr("duplex.session.replies.Replies.cancel", lambda replies, msg: False)
     capsys.readouterr()
     assert main(["replay", str(the_file(folder)), "--json"]) == FAILED
     difference = json.loads(capsys.readouterr().out)["difference"]
