@@ -33,6 +33,7 @@ from duplex.pacing.admission import Limit
 from duplex.pacing.policies import make_policy
 from duplex.payloads import JobId
 from duplex.protocol import TransportName, WireProfile, initial
+from duplex.protocol.images import bounds_of
 from duplex.session.config import SessionConfig
 from duplex.session.core import SessionCore
 from duplex.session.greeting import greeting_of
@@ -119,6 +120,7 @@ class SessionHost:
             greeting=greeting_of(settings.session),
             recorded=recorder is not None,
             processes_audio=settings.media.processing == "apm",
+            images=bounds_of(settings.conversation, reads=pack.reads_images),
         )
         self._recorder = recorder
         self._resume = Resumption(settings.server, self._executor, observe, self._end)

@@ -68,6 +68,7 @@ from duplex.session.messages import (
     StageOutput,
     TruncateItem,
 )
+from duplex.session.pictures import Pictures, views_of
 from duplex.session.prefill import Prefill
 from duplex.session.speculation import Ask, Draft, Speculation
 from duplex.session.tick_output import TickOutputPolicy
@@ -95,6 +96,7 @@ class Why(Enum):
     INPUT_STALL = "input_stall"
     PLAYOUT = "playout"
     CAMERA = "camera"
+    PICTURES = "pictures"
     GREETING = "greeting"
     LIFETIME = "lifetime"
 
@@ -153,6 +155,7 @@ class SessionCore:
         self._prefill = Prefill(self._outbox)
         self._ticks = TickOutputPolicy(self.lane, self._outbox, self._new_tick_reply, self)
         self._camera = Camera(session, settings.camera, settings.media.video_lag_ms, traits, self._outbox)
+        self._pictures = Pictures(session, kept, traits, self.conversation, self._outbox)
         self._wanted: _Wanted | None = None
         self._unanswered = False
         """A voice cut the last reply before it was heard."""
@@ -218,6 +221,7 @@ class SessionCore:
         earliest = self._next_deadline_of_media()
         for deadline, why in (
             (self._camera.awaited_until(self._now), Why.CAMERA),
+            (self._pictures.awaited_until(self._now), Why.PICTURES),
             (self._greeter.deadline(self.config.greeting), Why.GREETING),
             (self._lifetime.deadline(self.lane.alive), Why.LIFETIME),
         ):
@@ -263,6 +267,9 @@ class SessionCore:
                 self._client_stream(msg)
         except ItemError as error:
             self._failure(error.code, str(error), getattr(msg, "event_id", None), error.param)
+        self._check_draft()
+
+    def _check_draft(self) -> None:
         if self._speculation.said is not None:
             self._speculation.check(self._ask(CreateReply(), self._speculation.said))
 
@@ -275,7 +282,9 @@ class SessionCore:
                 self._outbox.send(ItemRetrieved(item=self.conversation.get(msg.item_id).view()))
             case DeleteItem():
                 self.conversation.delete(msg.item_id)
+                self._pictures.forget(msg.item_id, self._now)
                 self._outbox.send(ItemDeleted(item_id=msg.item_id))
+                self._start_wanted()  # it may have waited for the item's pictures
             case TruncateItem():
                 self.conversation.truncate(msg.item_id, msg.content_index, msg.audio_end)
                 self._outbox.send(ItemTruncated(item_id=msg.item_id, audio_end=msg.audio_end))
@@ -309,6 +318,9 @@ class SessionCore:
         elif self._traits.tick_mode and isinstance(msg.payload, StageError):
             self._ticks.fail(msg.payload.reason)
         elif self._camera.take(msg.job, msg.payload):
+            self._start_wanted()
+        elif self._pictures.take(msg.job, msg.payload, self._now):
+            self._check_draft()
             self._start_wanted()
         elif (
             not self._ear.take(msg.job, msg.payload, self._now)
@@ -382,10 +394,13 @@ class SessionCore:
             raise ItemError("text_too_long", "the item's text is longer than the server allows", "item.content")
         if msg.item_id is not None and self._ear.is_open(msg.item_id):
             raise ItemError("item_id_taken", f"the user is speaking item {msg.item_id}", "item.id")
+        self._pictures.check(msg.images)
         role: Literal["user", "assistant", "system"] = msg.role  # type: ignore[assignment]
-        item = Item(id=msg.item_id or self._new_id("item"), role=role, modality="text", text=msg.text)
+        item_id = msg.item_id or self._new_id("item")
+        item = Item(id=item_id, role=role, modality="text", text=msg.text, pictures=views_of(msg.images))
         previous = self.conversation.add(item, msg.previous_item_id)
         self._outbox.send(ItemAdded(item=item.view(), previous_item_id=previous))
+        self._pictures.show(item, msg.images, msg.event_id, self._now)
 
     # Mind, to the ear. ----------------------------------------------------------------------------------------------
 
@@ -406,6 +421,7 @@ class SessionCore:
     def user_pauses(self) -> None:
         """An answer may follow soon: see what is shown now, beside the transcription."""
         self._camera.look_for_answer(self._now)
+        self._pictures.wait_for_answer(self._now)
 
     def interrupt(self) -> None:
         """The user interrupts: cut the output. The turn that is being spoken will be answered, with all before it."""
@@ -438,7 +454,7 @@ class SessionCore:
         wanted = self._settings.turn.speculate and self._traits.speculates and not self._traits.tick_mode
         if not wanted or self._lifetime.over or self.lane.alive or "audio" not in self.config.modalities:
             return  # text alone has no listener who waits for sound, and no bound
-        if self._camera.awaited_until(self._now) is not None:
+        if self._awaits_reading:
             return  # the prompt is about to change
         self._prefill.drop()
         request = CreateReply()
@@ -482,13 +498,19 @@ class SessionCore:
             self._failure("conversation_already_has_active_response", message, msg.event_id, None)
         else:
             self._camera.look_for_answer(self._now)
+            self._pictures.wait_for_answer(self._now)
             self._accept(_Wanted(msg, {}, self._now))
 
     @property
     def _listens(self) -> bool:
         """Words, said or shown, are still to come that a reply should know of."""
         hears = self._ear.committing or self._ear.speaking or self.conversation.awaits_transcript()
-        return hears or self._camera.awaited_until(self._now) is not None
+        return hears or self._awaits_reading
+
+    @property
+    def _awaits_reading(self) -> bool:
+        waits = self._camera.awaited_until(self._now), self._pictures.awaited_until(self._now)
+        return any(until is not None for until in waits)
 
     def _start_wanted(self) -> None:
         """Go on with what waits: a reply that was accepted before its words came, or the next turn's."""
@@ -699,6 +721,7 @@ class SessionCore:
     def _disconnect(self) -> None:
         self._ear.close()
         self._camera.give_up()
+        self._pictures.close()
         self._wanted = None
         self._cut("disconnected")
         self._closed = True
