@@ -125,10 +125,8 @@ class EncodedImage:
     """Pixels, as its head says."""
     height: int
     size_bytes: int
-    hash: str
-    """BLAKE2b, 128 bits, of its bytes."""
     data: Any = field(repr=False)
-    """The bytes: for a decoder (`duplex.media.images`) and nobody else; no recording has them."""
+    """The bytes: for a decoder (`duplex.media.images`) and nobody else; a recording has their hash."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,6 @@ Pixels are decoded by the stage that looks at them, on its thread: `duplex.media
 from __future__ import annotations
 
 import binascii
-import hashlib
 import re
 from dataclasses import dataclass
 
@@ -17,7 +16,6 @@ from duplex.protocol import errors
 from duplex.protocol.errors import RemoteProtocolError
 from duplex.protocol.image_head import read_head
 
-_HASH_BYTES = 16
 _PREFIX = re.compile(r"data:image/(?:png|jpeg|jpg|webp);base64,", re.IGNORECASE)
 
 
@@ -81,7 +79,6 @@ def read_image(url: str, param: str, bounds: ImageBounds) -> EncodedImage:
         width=head.width,
         height=head.height,
         size_bytes=len(raw),
-        hash=hashlib.blake2b(raw, digest_size=_HASH_BYTES).hexdigest(),
         data=raw,
     )
 

@@ -53,7 +53,7 @@ def taken(raw: bytes) -> EncodedImage:
 
 def lying(raw: bytes, **changes: Any) -> EncodedImage:
     """Return what is not let in: bytes with a head of our own."""
-    image = EncodedImage(format="png", width=40, height=30, size_bytes=len(raw), hash="", data=raw)
+    image = EncodedImage(format="png", width=40, height=30, size_bytes=len(raw), data=raw)
     return replace(image, **changes)
 
 
