@@ -15,6 +15,7 @@ from duplex_models.sim import SimOptions, make
 from duplex_models.sim.stages import SimThink
 from openai import AsyncOpenAI
 from PIL import Image
+from test_live_call import Caller
 
 from duplex.actor.host import SessionHost
 from duplex.config import load
@@ -39,9 +40,9 @@ def image(image_url: Any = None, **fields: Any) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def reading(*reads: str) -> AsyncIterator[tuple[str, SimThink]]:
+async def reading(*reads: str, **bounds: int) -> AsyncIterator[tuple[str, SimThink]]:
     """Serve with a reader that finds these texts, and with small bounds; yields the URL and the thinker."""
-    settings = load(server={"port": 0, "close_timeout_s": 1.0}, conversation=BOUNDS)
+    settings = load(server={"port": 0, "close_timeout_s": 1.0}, conversation=bounds or BOUNDS)
     pack, observer = make(SimOptions(script=("Yes.",), reads=reads)), Observer()
     (thinker,) = (stage for stage in pack.stages if isinstance(stage, SimThink))
     host = SessionHost(settings, pack, observer.record)
@@ -124,3 +125,20 @@ async def test_the_openai_client_shows_a_picture_and_is_answered_from_it() -> No
     assert [part.type for part in kept.content] == ["input_text", "input_image"]
     assert kept.content[1].image_url is None
     assert kept.content[1].duplex["text"] == WORDS
+
+
+async def test_a_call_takes_what_its_data_channel_does() -> None:
+    large = url(noise=True, width=440, height=440)
+    assert 200_000 < len(large) < 256 * 1024
+    async with reading(WORDS, image_bytes_max=2**20) as (address, _), ClientSession(address) as client:
+        caller = Caller()
+        headers = {"Content-Type": "application/sdp"}
+        async with client.post("/v1/realtime/calls", data=await caller.offer(), headers=headers) as response:
+            assert response.status == 201
+            await caller.connect(await response.text())
+        await caller.until("conversation.created")
+        item = {"type": "message", "role": "user", "content": [image(large)]}
+        caller.send("conversation.item.create", item=item)
+        done = (await caller.until("conversation.item.done"))[-1]
+        await caller.peer.close()
+    assert done["item"]["content"][0]["duplex"]["width"] == 440
