@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, NewType
+from typing import Any, Literal, NewType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ SCHEMA_VERSION = 1
 Int16Array = NDArray[np.int16]
 Float32Array = NDArray[np.float32]
 JobId = NewType("JobId", int)
+ImageFormat = Literal["png", "jpeg", "webp"]
 
 CONVERSATION_LANE = 0
 """The output lane of the conversation; an out-of-band reply has one of its own (1, 2, …)."""
@@ -73,7 +74,7 @@ class Role(StrEnum):
     VOCODE = "vocode"
     TICK = "tick"
     READ = "read"
-    """Reads the text in the camera's newest picture, for the thinker; a pack may be without it."""
+    """Reads the text in the camera's newest picture, or in one of an item, for the thinker; a pack may be without it."""
 
 
 # Payloads. ---------------------------------------------------------------------------------------------------------
@@ -116,13 +117,28 @@ class Transcript:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
-    """A sampled camera frame; reader → `Reading`."""
+class EncodedImage:
+    """An image as a client sent it. Its head was looked at, and nothing else."""
 
-    rgb: Any
-    """numpy array of shape (height, width, 3), uint8; never changed."""
+    format: ImageFormat
+    width: int
+    """Pixels, as its head says."""
+    height: int
+    size_bytes: int
+    data: Any = field(repr=False)
+    """The bytes: for a decoder (`duplex.media.images`) and nobody else; a recording has their hash."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """A sampled camera frame, or an image of an item; reader → `Reading`."""
+
+    rgb: Any = None
+    """A frame: numpy array of shape (height, width, 3), uint8; never changed."""
+    image: EncodedImage | None = None
+    """An image, in place of a frame; `duplex.media.images.pixels_of` gives the pixels of either."""
     at: MonoNs
-    """When its last packet came in."""
+    """When the frame's last packet came in, or the image's turn to be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,7 +272,7 @@ class StageError:
 
     reason: str
     kind: str = "failed"
-    """failed, timeout, refused (queue full), unavailable, memory (the stage ran out of it, and is replaced), preempted
+    """failed, timeout, refused (queue full), invalid (what the client sent is broken), unavailable, memory (the stage ran out of it, and is replaced), preempted
     (speculative work made room for other work), or busy (work for idle time, and there was none)."""
 
 

@@ -161,6 +161,10 @@ _ROWS: Final = (
                 title="Camera frames read, by outcome", kind="timeseries", unit="ops", stacked=True,
                 queries=((total("duplex_camera_readings_total", "outcome"), "{{outcome}}"),),
             ),
+            Panel(
+                title="Images in items read, by outcome", kind="timeseries", unit="ops", stacked=True,
+                queries=((total("duplex_image_readings_total", "outcome"), "{{outcome}}"),),
+            ),
         ),
     ),
     Row(

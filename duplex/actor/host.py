@@ -34,6 +34,7 @@ from duplex.pacing.admission import Limit
 from duplex.pacing.policies import make_policy
 from duplex.payloads import JobId
 from duplex.protocol import TransportName, WireProfile, initial
+from duplex.protocol.images import bounds_of
 from duplex.session.config import SessionConfig
 from duplex.session.core import SessionCore
 from duplex.session.greeting import greeting_of
@@ -88,6 +89,7 @@ def _profile(settings: Settings, pack: ModelPack, *, recorded: bool) -> WireProf
         greeting=greeting_of(settings.session),
         recorded=recorded,
         processes_audio=settings.media.processing == "apm",
+        images=bounds_of(settings.conversation, reads=pack.reads_images),
     )
 
 

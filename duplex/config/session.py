@@ -16,6 +16,18 @@ class ConversationSettings(Section):
     """Characters of one text item or of the instructions."""
     chars_max: int = Field(1_000_000, ge=100)
     """Characters of all items of a conversation that clients wrote, and their turns; at the bound the oldest are forgotten."""
+    images_max: int = Field(4, ge=0, le=64)
+    """Images (`input_image`) in one item, where the model pack can read them; 0: none is taken."""
+    image_bytes_max: int = Field(4 * 1024 * 1024, ge=64)
+    """Largest image, decoded from base64. The whole event is bounded by `server.event_bytes_max`."""
+    image_px_max: int = Field(16_000_000, ge=1, le=80_000_000)
+    """Width times height of an image, as its head says: 3 bytes each while it is read."""
+    images_unread_max: int = Field(8, ge=1, le=1000)
+    """Images of one session that wait to be read, and are kept until then; more are refused."""
+    image_wait_ms_max: Ms = 3000
+    """An answer waits for images to be read until this long after it was asked for; one that is read later is there for the next."""
+    image_text_chars_max: int = Field(400, ge=1, le=10_000)
+    """Characters kept of what is read in one image; the rest is cut off."""
     event_ring_max: int = Field(1_000, ge=1)
     """Server events kept for a resume."""
     history_tokens_max: int | None = Field(None, ge=64)

@@ -47,6 +47,9 @@ class ContentPart(WireModel):
     text: str | None = None
     transcript: str | None = None
     audio: str | None = None
+    image_url: str | None = None
+    detail: str | None = None
+    """Has no effect: an image is read in the size that the reader takes."""
 
 
 class Item(WireModel):

@@ -15,9 +15,11 @@ from typing import Any, Literal, assert_never
 
 from pydantic import ValidationError
 
+from duplex.payloads import EncodedImage
 from duplex.protocol import client_events as wire
 from duplex.protocol import errors
 from duplex.protocol.errors import RemoteProtocolError
+from duplex.protocol.images import read_image
 from duplex.protocol.lock import check_item, check_response
 from duplex.protocol.session_config import WireProfile, merge
 from duplex.protocol.strict_json import read_object
@@ -44,6 +46,7 @@ TransportName = Literal["webrtc", "websocket"]
 _EVENT_ID = re.compile(r'"event_id"\s*:\s*"([^"\\]{1,512})"')
 _EVENT_ID_WITHIN = 4096
 _TYPE_SHOWN = 64
+_IMAGE = "input_image"
 _PART_TYPES = {
     "user": {"input_text": "text"},
     "system": {"input_text": "text"},
@@ -235,7 +238,9 @@ def _create_item(event: wire.ItemCreate, profile: WireProfile) -> CreateItem:
         raise RemoteProtocolError(
             errors.MISSING_PARAMETER, "Missing required parameter: 'item.content'.", "item.content"
         )
-    text = "\n".join(_words_of(part, item.role, f"item.content.{i}") for i, part in enumerate(item.content))
+    images = _images_of(item.content, item.role, profile)
+    words = [(i, part) for i, part in enumerate(item.content) if part.type != _IMAGE or not images]
+    text = "\n".join(_words_of(part, item.role, f"item.content.{i}") for i, part in words)
     if len(text) > profile.text_chars_max:
         raise RemoteProtocolError(
             errors.TOO_LONG, f"An item takes {profile.text_chars_max} characters.", "item.content"
@@ -243,10 +248,29 @@ def _create_item(event: wire.ItemCreate, profile: WireProfile) -> CreateItem:
     return CreateItem(
         role=item.role,
         text=text,
+        images=images,
         item_id=item.id,
         previous_item_id=event.previous_item_id,
         event_id=event.event_id,
     )
+
+
+def _images_of(content: list[wire.ContentPart], role: str, profile: WireProfile) -> tuple[EncodedImage, ...]:
+    """Return the images among a user's parts."""
+    parts = [(f"item.content.{i}", part) for i, part in enumerate(content) if part.type == _IMAGE]
+    if not parts or role != "user":
+        return ()
+    bounds = profile.images
+    if bounds is None:
+        raise RemoteProtocolError(errors.UNSUPPORTED, "This server's model reads no images.", f"{parts[0][0]}.type")
+    if len(parts) > bounds.per_item_max:
+        raise RemoteProtocolError(
+            errors.INVALID_VALUE, f"An item takes {bounds.per_item_max} images.", f"{parts[bounds.per_item_max][0]}"
+        )
+    missing = next((f"{param}.image_url" for param, part in parts if not part.image_url), None)
+    if missing is not None:
+        raise RemoteProtocolError(errors.MISSING_PARAMETER, f"Missing required parameter: '{missing}'.", missing)
+    return tuple(read_image(part.image_url or "", f"{param}.image_url", bounds) for param, part in parts)
 
 
 def _words_of(part: wire.ContentPart, role: str, param: str) -> str:

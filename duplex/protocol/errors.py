@@ -37,6 +37,10 @@ FORBIDDEN_FIELD: Final = "forbidden_field"
 """A field of a locked session that is not the client's to set."""
 INVALID_AUDIO: Final = "invalid_audio"
 """Not base64, or not whole samples."""
+INVALID_IMAGE: Final = "invalid_image"
+"""Not base64, or not a PNG, JPEG or WebP."""
+IMAGE_TOO_LARGE: Final = "image_too_large"
+"""More bytes or pixels than the server takes."""
 
 
 class ProtocolError(Exception):

@@ -28,6 +28,7 @@ from typing import Any, Literal
 
 from duplex.protocol import errors
 from duplex.protocol.errors import RemoteProtocolError, SessionRejected
+from duplex.protocol.images import ImageBounds
 from duplex.protocol.lock import check_changed, check_sent, open_fields
 from duplex.protocol.wire_session import (
     AudioFormat,
@@ -68,6 +69,8 @@ class WireProfile:
     """Noise reduction and echo cancellation have an effect."""
     append_bytes_max: int = 15 * 1024 * 1024
     """Largest decoded audio of one append."""
+    images: ImageBounds | None = None
+    """What is taken of images in items; None: the model reads none."""
     recorded: bool = False
     """The server keeps a record of its sessions; each says so, and none can change it."""
 

@@ -17,7 +17,7 @@ from duplex.protocol.errors import RemoteProtocolError
 DEPTH_MAX = 32
 """Deepest nesting of objects and arrays; the deepest known event has 6."""
 STRUCTURED_CHARS_MAX = 1024 * 1024
-"""Over this length an event may only be one long string (audio) and a few short fields."""
+"""Over this length an event may only be a long string (audio, an image) or a few of them, and short fields."""
 _COMMAS_MAX = 64
 """In such an event. Values beside each other need commas; within each other they hit the bound on nesting."""
 _BRACKETS_MAX = 10_000
@@ -37,7 +37,8 @@ def read_object(text: str) -> dict[str, Any]:
     if len(text) > STRUCTURED_CHARS_MAX:
         if text.count(",") > _COMMAS_MAX:
             raise RemoteProtocolError(
-                errors.EVENT_TOO_LARGE, f"Only audio may make an event larger than {STRUCTURED_CHARS_MAX} characters."
+                errors.EVENT_TOO_LARGE,
+                f"Only audio and images may make an event larger than {STRUCTURED_CHARS_MAX} characters.",
             )
     elif text.count("[") + text.count("{") > _BRACKETS_MAX:
         raise RemoteProtocolError(errors.EVENT_TOO_LARGE, f"An event has at most {_BRACKETS_MAX} brackets.")

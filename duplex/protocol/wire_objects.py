@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from duplex.session.events import ItemView, ReplyView, StatusReason
+from duplex.session.picture_view import PictureView
 from duplex.units import ms_from_samples
 
 Modality = Literal["audio", "text"]
@@ -31,7 +32,7 @@ def item(view: ItemView) -> dict[str, Any]:
         "type": "message",
         "status": view.status,
         "role": view.role,
-        "content": [_content(view)],
+        "content": _content(view),
     }
 
 
@@ -40,7 +41,22 @@ def empty_item(view: ItemView) -> dict[str, Any]:
     return {**item(view), "status": "in_progress", "content": []}
 
 
-def _content(view: ItemView) -> dict[str, Any]:
+def _content(view: ItemView) -> list[dict[str, Any]]:
+    if not view.pictures:
+        return [_words(view)]
+    return [*([_words(view)] if view.text else []), *(_picture(picture) for picture in view.pictures)]
+
+
+def _picture(view: PictureView) -> dict[str, Any]:
+    """Return an image part; its picture is not kept, so there is no `image_url`."""
+    about = {
+        "format": view.format, "width": view.width, "height": view.height, "bytes": view.size_bytes,
+        "state": view.state, "text": view.text,
+    }  # fmt: skip
+    return {"type": "input_image", "detail": "auto", "duplex": about}
+
+
+def _words(view: ItemView) -> dict[str, Any]:
     if view.role == "assistant":
         if view.modality == "audio":
             return {"type": "output_audio", "transcript": view.text or ""}

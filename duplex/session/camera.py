@@ -95,8 +95,7 @@ class Camera:
         reading = self._reading
         if reading is None or now - reading.at > self._age_max_ns:
             return None
-        text = " ".join(_BETWEEN_LINES.join(reading.lines).split())
-        return text[: self._settings.text_chars_max].strip() or None
+        return legible_in(reading, self._settings.text_chars_max)
 
     def note(self, now: MonoNs) -> str | None:
         """Return what an answer is told, None where nothing is legible or the camera is off."""
@@ -114,6 +113,12 @@ class Camera:
 
     def _count(self, outcome: str) -> None:
         self._outbox.observe("duplex_camera_readings_total", 1, outcome=outcome)
+
+
+def legible_in(reading: Reading, chars_max: int) -> str | None:
+    """Return what was read on one line, cut off at a length; None: nothing."""
+    text = " ".join(_BETWEEN_LINES.join(reading.lines).split())
+    return text[:chars_max].strip() or None
 
 
 def with_note(messages: Sequence[Message], note: str | None) -> tuple[Message, ...]:

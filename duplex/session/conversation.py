@@ -9,6 +9,7 @@ from typing import Literal
 
 from duplex.payloads import Message
 from duplex.session.events import ItemView
+from duplex.session.picture_view import PictureView, notes_of
 from duplex.units import Samples
 
 Role = Literal["user", "assistant", "system"]
@@ -58,9 +59,13 @@ class Item:
     spoken: SpokenText | None = None
     heard: Samples | None = None
     """Content position up to which it was heard; None: all of it (or it still plays)."""
+    pictures: list[PictureView] = field(default_factory=list)
+    """Of a user's text item; each view gives way to the next as it is read."""
 
     def heard_text(self) -> str:
         """Return what belongs into the history."""
+        if self.pictures:
+            return "\n".join([self.text, *notes_of(self.pictures)] if self.text else notes_of(self.pictures))
         if self.spoken is None:
             return self.text or ""
         return self.spoken.text if self.heard is None else self.spoken.heard(self.heard)
@@ -68,7 +73,9 @@ class Item:
     def view(self) -> ItemView:
         """Return a snapshot for the client."""
         text = self.heard_text() if self.spoken is not None else self.text
-        return ItemView(id=self.id, role=self.role, modality=self.modality, text=text, status=self.status)
+        return ItemView(
+            id=self.id, role=self.role, modality=self.modality, text=text, status=self.status, pictures=tuple(self.pictures)
+        )  # fmt: skip
 
 
 class ItemError(Exception):
@@ -138,9 +145,21 @@ class Conversation:
         self._items.insert(index, item)
         self._chars_of[item.id] = len(item.text or "")
         self._chars += self._chars_of[item.id]
+        self._forget_oldest()
+        return previous
+
+    def grown(self, item: Item) -> None:
+        """Count what was read in the pictures of an item since it came; one that is here no more does not count."""
+        if not any(kept is item for kept in self._items):
+            return
+        chars = len(item.text or "") + sum(len(view.text or "") for view in item.pictures)
+        self._chars += chars - self._chars_of[item.id]
+        self._chars_of[item.id] = chars
+        self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
         while len(self._items) > self._items_max or (self._chars > self._chars_max and len(self._items) > 1):
             self._remove(0)
-        return previous
 
     def delete(self, item_id: str) -> None:
         """Remove an item.

@@ -63,6 +63,7 @@ from duplex.session.messages import (
     StageOutput,
     TruncateItem,
 )
+from duplex.session.pictures import Pictures, views_of
 from duplex.session.playouts import Playouts
 from duplex.session.replies import Replies
 from duplex.session.shared import Shared
@@ -84,6 +85,7 @@ class Why(Enum):
     INPUT_STALL = "input_stall"
     PLAYOUT = "playout"
     CAMERA = "camera"
+    PICTURES = "pictures"
     GREETING = "greeting"
     LIFETIME = "lifetime"
 
@@ -125,7 +127,8 @@ class SessionCore:
         self._playouts = Playouts(self.lane, self._outbox, self.floor_free)
         self._ear = Ear(shared, BargeIn(settings.barge_in, config.on_onset, self._outbox, self._playouts.resume), self)
         self._camera = Camera(session, settings.camera, settings.media.video_lag_ms, traits, self._outbox)
-        self._replies = Replies(shared, self._ear, self._camera, self._lifetime, self)
+        self._pictures = Pictures(session, kept, traits, self.conversation, self._outbox)
+        self._replies = Replies(shared, self._ear, self._camera, self._pictures, self._lifetime, self)
         self._ticks = TickOutputPolicy(self.lane, self._outbox, self._replies.unasked, self)
         self._cut_reason: StatusReason = "turn_detected"
         self._closed = False
@@ -189,6 +192,7 @@ class SessionCore:
             (self._ear.stalled_at(), Why.INPUT_STALL),
             (self._playouts.deadline(self._now), Why.PLAYOUT),
             (self._camera.awaited_until(self._now), Why.CAMERA),
+            (self._pictures.awaited_until(self._now), Why.PICTURES),
             (self._greeter.deadline(self.config.greeting), Why.GREETING),
             (self._lifetime.deadline(self.lane.alive), Why.LIFETIME),
         ):
@@ -236,7 +240,9 @@ class SessionCore:
                 self._outbox.send(ItemRetrieved(item=self.conversation.get(msg.item_id).view()))
             case DeleteItem():
                 self.conversation.delete(msg.item_id)
+                self._pictures.forget(msg.item_id, self._now)
                 self._outbox.send(ItemDeleted(item_id=msg.item_id))
+                self._replies.go_on(self._now)  # it may have waited for the item's pictures
             case TruncateItem():
                 self.conversation.truncate(msg.item_id, msg.content_index, msg.audio_end)
                 self._outbox.send(ItemTruncated(item_id=msg.item_id, audio_end=msg.audio_end))
@@ -271,6 +277,9 @@ class SessionCore:
         elif self._traits.tick_mode and isinstance(msg.payload, StageError):
             self._ticks.fail(msg.payload.reason)
         elif self._camera.take(msg.job, msg.payload):
+            self._replies.go_on(self._now)
+        elif self._pictures.take(msg.job, msg.payload, self._now):
+            self._replies.recheck(self._now)
             self._replies.go_on(self._now)
         elif not self._ear.take(msg.job, msg.payload, self._now):
             self._replies.take(msg.job, msg.payload, self._now)
@@ -337,10 +346,13 @@ class SessionCore:
             raise ItemError("text_too_long", "the item's text is longer than the server allows", "item.content")
         if msg.item_id is not None and self._ear.is_open(msg.item_id):
             raise ItemError("item_id_taken", f"the user is speaking item {msg.item_id}", "item.id")
+        self._pictures.check(msg.images)
         role: Literal["user", "assistant", "system"] = msg.role  # type: ignore[assignment]
-        item = Item(id=msg.item_id or self._new_id("item"), role=role, modality="text", text=msg.text)
+        item_id = msg.item_id or self._new_id("item")
+        item = Item(id=item_id, role=role, modality="text", text=msg.text, pictures=views_of(msg.images))
         previous = self.conversation.add(item, msg.previous_item_id)
         self._outbox.send(ItemAdded(item=item.view(), previous_item_id=previous))
+        self._pictures.show(item, msg.images, msg.event_id, self._now)
 
     # Mind, to the ear. ----------------------------------------------------------------------------------------------
 
@@ -361,6 +373,7 @@ class SessionCore:
     def user_pauses(self) -> None:
         """An answer may follow soon: see what is shown now, beside the transcription."""
         self._camera.look_for_answer(self._now)
+        self._pictures.wait_for_answer(self._now)
 
     def interrupt(self) -> None:
         """The user interrupts: cut the output. The turn that is being spoken will be answered, with all before it."""
@@ -425,6 +438,7 @@ class SessionCore:
     def _disconnect(self) -> None:
         self._ear.close()
         self._camera.give_up()
+        self._pictures.close()
         self._replies.give_up()
         self._cut("disconnected")
         self._closed = True

@@ -10,6 +10,7 @@ from typing import Literal
 
 from duplex.payloads import Int16Array
 from duplex.session.config import SessionConfig
+from duplex.session.picture_view import PictureView
 from duplex.units import Samples
 
 ReplyStatus = Literal["accepted", "in_progress", "completed", "cancelled", "failed", "incomplete"]
@@ -29,6 +30,8 @@ class ItemView:
     text: str | None
     """None: the transcript is not there yet."""
     status: Literal["in_progress", "completed", "incomplete"]
+    pictures: tuple[PictureView, ...] = ()
+    """Beside the text, of a user's text item."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from duplex.payloads import JobId, Payload, StageError
+from duplex.payloads import EncodedImage, JobId, Payload, StageError
 from duplex.session.config import SessionConfig
 from duplex.timeline.ledger import SentRange
 from duplex.units import MonoNs, Samples, Span
@@ -109,6 +109,8 @@ class CreateItem:
 
     role: str
     text: str
+    images: tuple[EncodedImage, ...] = ()
+    """Of the user; read, and not kept."""
     item_id: str | None = None
     """Chosen by the client; None lets the core choose."""
     previous_item_id: str | None = None

@@ -19,6 +19,7 @@ from duplex.session.events import Failure, ReplyCreated
 from duplex.session.lane import Playout, Reply
 from duplex.session.lifetime import Lifetime
 from duplex.session.messages import CancelReply, CreateReply
+from duplex.session.pictures import Pictures
 from duplex.session.prefill import Prefill
 from duplex.session.prompts import Prompts
 from duplex.session.shared import Shared
@@ -42,18 +43,21 @@ class Replies:
 
     Args:
         shared: the session.
-        ear, camera: what is still to come that a reply should know of.
+        ear, camera, pictures: what is still to come that a reply should know of.
         lifetime: once it is over no reply begins.
         floor: the core.
     """
 
-    def __init__(self, shared: Shared, ear: Ear, camera: Camera, lifetime: Lifetime, floor: Floor) -> None:
+    def __init__(
+        self, shared: Shared, ear: Ear, camera: Camera, pictures: Pictures, lifetime: Lifetime, floor: Floor
+    ) -> None:  # fmt: skip
         self._shared = shared
         self._lane = shared.lane
         self._traits = shared.traits
         self._outbox = shared.outbox
         self._ear = ear
         self._camera = camera
+        self._pictures = pictures
         self._lifetime = lifetime
         self._floor = floor
         self._prompts = Prompts(shared, camera)
@@ -88,6 +92,7 @@ class Replies:
             self._refuse("conversation_already_has_active_response", message, msg.event_id)
         else:
             self._camera.look_for_answer(now)
+            self._pictures.wait_for_answer(now)
             self._accept(_Wanted(msg, {}, now), now)
 
     def greet(self, greeting: Greeting, now: MonoNs) -> None:
@@ -117,7 +122,7 @@ class Replies:
         wanted = self._shared.settings.turn.speculate and self._traits.speculates and not self._traits.tick_mode
         if not wanted or self._lifetime.over or self._lane.alive or "audio" not in self._shared.config.modalities:
             return  # text alone has no listener who waits for sound, and no bound
-        if self._camera.awaited_until(now) is not None:
+        if self._awaits_reading(now):
             return  # the prompt is about to change
         self._prefill.drop()
         request = CreateReply()
@@ -227,7 +232,11 @@ class Replies:
     def _listens(self, now: MonoNs) -> bool:
         """Words, said or shown, are still to come that a reply should know of."""
         hears = self._ear.committing or self._ear.speaking or self._shared.conversation.awaits_transcript()
-        return hears or self._camera.awaited_until(now) is not None
+        return hears or self._awaits_reading(now)
+
+    def _awaits_reading(self, now: MonoNs) -> bool:
+        waits = self._camera.awaited_until(now), self._pictures.awaited_until(now)
+        return any(until is not None for until in waits)
 
     def _accept(self, wanted: _Wanted, now: MonoNs) -> None:
         """Enter a reply into the lane: its draft, if there is one of the same prompt, else a new one."""

@@ -184,3 +184,8 @@ class ModelPack:
     """True for packs that only stand in for a model; shown wherever the pack's name is shown."""
     notice: str = ""
     """One or two sentences for the person who talks to it (its limits)."""
+
+    @property
+    def reads_images(self) -> bool:
+        """Images in items are read: it has a reader, and answers turns."""
+        return self.tick_ms is None and any(stage.spec.role is Role.READ for stage in self.stages)

@@ -92,6 +92,11 @@ MEASURES: Final[dict[str, Measure]] = {
         "outcome",
         preset=("read", "nothing", "failed", "late"),
     ),
+    "duplex_image_readings_total": _counter(
+        "Images in items given to the reader: read, nothing (legible), failed, dropped (the item was deleted or the session ended)",
+        "outcome",
+        preset=("read", "nothing", "failed", "dropped"),
+    ),
     "duplex_recordings_total": _counter(
         "Sessions' records that have ended, by how",
         "outcome",

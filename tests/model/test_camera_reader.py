@@ -46,7 +46,7 @@ def card(*lines: str, width: int = 640, height: int = 480) -> np.ndarray[Any, An
 
 @pytest.fixture(scope="module")
 def reader() -> Read:
-    stage = Read(640)
+    stage = Read(640, 1280)
     stage.load(lambda line: None)
     return stage
 
@@ -105,7 +105,7 @@ def question(folder: Path) -> Path:
 async def test_what_is_held_before_the_camera_is_in_the_thinkers_prompt(tmp_path: Path, camera: bool) -> None:
     settings = load(server={"port": 0, "close_timeout_s": 1.0}, camera={"wait_ms_max": 3000})
     pack = make(SimOptions(script=("Yes.",)))
-    pack = replace(pack, stages=(*pack.stages, Read(640)), edges=(*pack.edges, (Role.READ, Role.THINK)))
+    pack = replace(pack, stages=(*pack.stages, Read(640, 1280)), edges=(*pack.edges, (Role.READ, Role.THINK)))
     think: Any = next(stage for stage in pack.stages if stage.spec.name == "think")
     host = SessionHost(settings, pack, Observer().record)
     async with listening(host, settings.server, Observer()) as url, asyncio.timeout(CEILING_S):

@@ -24,6 +24,7 @@ from duplex.pacing.policies import make_policy
 from duplex.pacing.policy import Policy
 from duplex.payloads import Job, Payload, StageError
 from duplex.protocol import TransportName, WireProfile, initial
+from duplex.protocol.images import bounds_of
 from duplex.session.effects import CutLane, Effect
 from duplex.stages.contract import ModelPack
 from duplex.stages.graph import build_graph
@@ -231,7 +232,8 @@ class Server:
         for stage in self.pack.stages:
             if (cost := getattr(stage, "cost_s", 0.0)) > 0:
                 self.world.costs[stage.spec.name] = lambda cost=cost: cost  # type: ignore[misc]
-        self.profile = WireProfile(model="sim", voices=self.pack.voices)
+        images = bounds_of(self.settings.conversation, reads=self.pack.reads_images)
+        self.profile = WireProfile(model="sim", voices=self.pack.voices, images=images)
         self.context = ActorContext(
             settings=self.settings, profile=self.profile, runners=self.runners, executor=self.world,
             observe=self._observe, close=lambda transport, reason: setattr(transport, "closed", reason),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import typing
 from typing import Any
@@ -10,12 +11,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-from duplex.payloads import Address, Audio, Clause, Job, JobId, LatentChunk, Latents, Pace, Role, Transcript, WordMark
+from duplex.payloads import (
+    Address,
+    Audio,
+    Clause,
+    EncodedImage,
+    Job,
+    JobId,
+    LatentChunk,
+    Latents,
+    Pace,
+    Role,
+    Transcript,
+    WordMark,
+)
 from duplex.session.config import SessionConfig, TurnDetection
 from duplex.session.effects import Enqueue, Observe, Send, Submit
 from duplex.session.events import Failure, ReplyDone, ReplyView
-from duplex.session.messages import Configure, CreateReply, Heard, Inbound, Network, Sent, StageOutput
-from duplex.telemetry.recording.codec import CodecError, Opaque, Silhouette, from_plain, plain
+from duplex.session.messages import Configure, CreateItem, CreateReply, Heard, Inbound, Network, Sent, StageOutput
+from duplex.telemetry.recording.codec import CodecError, Opaque, Silhouette, Withheld, from_plain, plain
 from duplex.timeline.ledger import Kind, SentRange
 from duplex.units import MonoNs, Samples, Span
 
@@ -56,6 +70,16 @@ def test_a_sound_comes_back_as_its_length_and_hash_and_is_written_the_same_again
     assert plain(back.payload) == plain(audio)
     louder = dataclasses.replace(audio, pcm=PCM * 2)
     assert plain(louder)["pcm"]["hash"] != plain(audio)["pcm"]["hash"]
+
+
+def test_an_image_comes_back_as_its_kind_sizes_and_hash_and_is_written_the_same_again() -> None:
+    image = EncodedImage(format="png", width=4, height=3, size_bytes=5, data=b"image")
+    item = CreateItem(role="user", text="", images=(image,))
+    back = from_plain(through_json(item))
+    assert back.images[0].data == Withheld(size=5, hash=hashlib.blake2b(b"image", digest_size=16).hexdigest())
+    assert dataclasses.replace(back.images[0], data=b"image") == image
+    assert plain(back) == plain(item)
+    assert "image" not in json.dumps(plain(item.images[0])["data"])
 
 
 def test_samples_are_written_only_where_they_are_wanted() -> None:
@@ -107,7 +131,7 @@ def test_only_what_a_message_can_hold_comes_back() -> None:
             from_plain({"$": name, "no such field": 1})
 
 
-@pytest.mark.parametrize("value", [b"bytes", {1, 2}, object(), np.zeros(3), np.zeros((2, 2), np.int16)])
+@pytest.mark.parametrize("value", [bytearray(b"bytes"), {1, 2}, object(), np.zeros(3), np.zeros((2, 2), np.int16)])
 def test_what_has_no_form_is_refused(value: Any) -> None:
     with pytest.raises(CodecError, match="no form"):
         plain(value)

@@ -29,6 +29,7 @@ DESIGNED = {
     "duplex_speculation_total": {"outcome"},
     "duplex_limits_total": {"limit"},
     "duplex_camera_readings_total": {"outcome"},
+    "duplex_image_readings_total": {"outcome"},
     "duplex_recordings_total": {"outcome"},
     "duplex_lead_seconds": set(),
     "duplex_playback_error_seconds": set(),

@@ -4,6 +4,7 @@
     (1, 2)                         [1, 2]                                     tuples are what messages are made of
     [1, 2]                         {"$": "list", "of": [1, 2]}                lists stand in a client's own objects
     sound                          {"$": "pcm", "samples": 7200, "hash": "…"} and its samples, if they are kept
+    an image's bytes               {"$": "bytes", "size": 4711, "hash": "…"}  never the bytes themselves
     what only a stage understands  {"$": "opaque", "type": "ndarray"}
 
 A core counts samples and never looks at them, so a sound comes back as a `Silhouette`: its length and its hash. Only
@@ -54,6 +55,15 @@ class Opaque:
     """Stands for what only a stage understands: the data of `Latents`."""
 
     type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Withheld:
+    """Stands for the bytes of an image."""
+
+    size: int
+    hash: str
+    """BLAKE2b, 128 bits."""
 
 
 def plain(value: Any, keep_pcm: bool = False) -> Any:
@@ -117,6 +127,15 @@ def _opaque(value: Opaque, keep_pcm: bool) -> Any:
     return {_CLASS: "opaque", "type": value.type}
 
 
+def _bytes(value: bytes, keep_pcm: bool) -> Any:
+    digest = hashlib.blake2b(value, digest_size=_HASH_BYTES).hexdigest()
+    return {_CLASS: "bytes", "size": len(value), "hash": digest}
+
+
+def _withheld(value: Withheld, keep_pcm: bool) -> Any:
+    return {_CLASS: "bytes", "size": value.size, "hash": value.hash}
+
+
 def _latents(value: Latents, keep_pcm: bool) -> Any:
     if not isinstance(value.data, Opaque):
         value = dataclasses.replace(value, data=Opaque(type=type(value.data).__name__))
@@ -126,7 +145,7 @@ def _latents(value: Latents, keep_pcm: bool) -> Any:
 _WRITERS: Final[tuple[tuple[type, _Writer], ...]] = (
     (Enum, _enum), (np.generic, _number), (bool, _itself), (int, _itself), (float, _itself), (str, _itself),
     (type(None), _itself), (tuple, _tuple), (list, _list), (np.ndarray, _pcm), (Silhouette, _silhouette),
-    (Opaque, _opaque), (Latents, _latents), (Mapping, _mapping),
+    (bytes, _bytes), (Withheld, _withheld), (Opaque, _opaque), (Latents, _latents), (Mapping, _mapping),
 )  # fmt: skip
 """How each kind is written; the first that fits."""
 
@@ -172,6 +191,8 @@ def from_plain(written: Any) -> Any:
         match name:
             case "pcm":
                 return Silhouette(samples=written["samples"], hash=written["hash"])
+            case "bytes":
+                return Withheld(size=written["size"], hash=written["hash"])
             case "opaque":
                 return Opaque(type=written["type"])
             case "list":

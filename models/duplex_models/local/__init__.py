@@ -54,8 +54,8 @@ def create(options: dict[str, Any], threads: int) -> ModelPack:
     makers: dict[Role, StageMaker] = {**hearing_makers(parsed), Role.THINK: partial(Think, parsed), **speech.makers}
     reader: tuple[Stage, ...] = ()
     if parsed.reader:
-        makers[Role.READ] = partial(Read, parsed.reader_edge_px_max)
-        reader = (Read(parsed.reader_edge_px_max),)
+        makers[Role.READ] = partial(Read, parsed.reader_edge_px_max, parsed.reader_image_edge_px_max)
+        reader = (makers[Role.READ](),)
     return ModelPack(
         name="local",
         stages=(*hearing(parsed), Think(parsed), *speech.stages, *reader),

@@ -54,9 +54,11 @@ class LocalOptions(BaseModel):
     reply_tokens_max: int = Field(120, ge=8, le=1024)
     """Longest reply, when the session does not say."""
     reader: bool = True
-    """Read text held before the camera; its models are loaded with the first frame of a camera. See docs/models.md."""
+    """Read text held before the camera and in images of items; its models are loaded with the first. See docs/models.md."""
     reader_edge_px_max: int = Field(640, ge=160, le=4096)
     """A frame is scaled to this longer edge before it is read: cost grows with the area, small letters get lost."""
+    reader_image_edge_px_max: int = Field(1280, ge=160, le=4096)
+    """The same for an image of an item, such as a photographed page or a screen: nobody waits in silence for it."""
     temperature: float = Field(0.0, ge=0.0, le=2.0)
     """0 takes the most probable token: the best choice for a model this small."""
     system_prompt: str = Field(SYSTEM_PROMPT, max_length=4000)

@@ -1,4 +1,4 @@
-"""Text before the camera: PP-OCRv4, found and read by RapidOCR on one thread.
+"""Text before the camera, and in images of items: PP-OCRv4, found and read by RapidOCR on one thread.
 
 Nothing but the hashes is loaded at start: a server whose callers show nothing pays neither the time nor the memory. The
 first picture loads the models, on the stage's own thread, which yields the processor to all others from then on.
@@ -16,6 +16,7 @@ import av
 import numpy as np
 from numpy.typing import NDArray
 
+from duplex.media.images import ImageError, pixels_of
 from duplex.payloads import Job, Picture, Reading, StageError
 from duplex.stages.contract import NodeSpec, PackError, Progress, Role
 from duplex_models.local import weights
@@ -30,13 +31,15 @@ class Read:
     """Batch stage: `Picture` → `Reading`; keeps nothing between calls.
 
     Args:
-        edge_px_max: pictures are scaled to this longer edge.
+        edge_px_max: a camera's frames are scaled to this longer edge.
+        image_edge_px_max: and images of items to this one.
     """
 
     spec = NodeSpec(name="reader", role=Role.READ, takes=Picture, gives=Reading, unit="picture", cut_ms=500, step_s=0.2)
 
-    def __init__(self, edge_px_max: int) -> None:
+    def __init__(self, edge_px_max: int, image_edge_px_max: int) -> None:
         self._edge = edge_px_max
+        self._image_edge = image_edge_px_max
         self._ocr: Any = None
 
     def load(self, progress: Progress) -> None:
@@ -56,15 +59,23 @@ class Read:
         results: list[Reading | StageError] = []
         for job in jobs:
             if isinstance(job.payload, Picture):
-                results.append(Reading(at=job.payload.at, lines=self._lines(job.payload.rgb)))
+                results.append(self._read(job.payload))
             else:
                 results.append(StageError(reason="the reader takes a picture", kind="refused"))
         return results
 
+    def _read(self, picture: Picture) -> Reading | StageError:
+        edge = self._edge if picture.image is None else self._image_edge
+        try:
+            rgb = pixels_of(picture, edge)
+        except ImageError as error:
+            return StageError(reason=str(error), kind="invalid")
+        return Reading(at=picture.at, lines=self._lines(scaled(rgb, edge)))
+
     def _lines(self, rgb: NDArray[np.uint8]) -> tuple[str, ...]:
         if self._ocr is None:
             self._ocr = _loaded()
-        found, _ = self._ocr(scaled(rgb, self._edge)[:, :, ::-1])
+        found, _ = self._ocr(rgb[:, :, ::-1])
         return tuple(text.strip() for _, text, score in found or () if float(score) >= _SCORE_MIN and text.strip())
 
     def release(self, session: str) -> None:
