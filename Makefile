@@ -22,11 +22,7 @@ page: $(WEB)/dist/index.html  ## Build the page.
 
 test: $(VENV)/.dev $(WEB)/dist/index.html chromium check  ## Check and test everything.
 	cd $(WEB) && npm test
-	@mkdir -p test-results
-	@echo "simulated time in the background: test-results/simulated.log"
-	@$(BIN)/python -m pytest tests/unit tests/sim > test-results/simulated.log 2>&1 & simulated=$$!; \
-	$(BIN)/python -m pytest tests/browser tests/media tests/model tests/protocol; real=$$?; \
-	wait $$simulated; simulated=$$?; cat test-results/simulated.log; exit $$(( real ? real : simulated ))
+	$(BIN)/python -m pytest
 
 check: $(VENV)/.dev $(WEB)/node_modules/.installed  ## Format, lint, types, import contracts.
 	$(BIN)/ruff format --check --quiet .
