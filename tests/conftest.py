@@ -1,0 +1,6 @@
+"""For all tests: a property may take its time on a busy machine."""
+
+from hypothesis import settings
+
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
