@@ -21,6 +21,7 @@ export {
   type BreakCaption,
   type CameraState,
   type Caption,
+  type ForgottenCaption,
   type Happening,
   heardAndAhead,
   INITIAL,

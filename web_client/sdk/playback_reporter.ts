@@ -43,6 +43,10 @@ export class PlaybackReporter {
         this.stop();
         this.#timer = setInterval(() => void this.#measure(), PLAYBACK_EVERY_MS);
         return;
+      case "response.created":
+        // The pause before its sound, counted as late as can be.
+        if (this.#responseId === null) void this.#measure();
+        return;
       case "output_audio_buffer.started":
         this.#responseId = event.responseId;
         this.#begun = null;
