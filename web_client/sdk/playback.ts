@@ -36,6 +36,8 @@ export interface Playout {
   readonly received: number;
   readonly concealed: number;
   readonly silentConcealed: number;
+  /** Samples by which what was played is longer than what left the buffer (time-stretching, to fill or empty it). */
+  readonly stretched: number;
   /** Samples that the output has asked for, and the sum of their delays until they are heard, in seconds; 0: not known. */
   readonly outputs: number;
   readonly outputDelayS: number;
@@ -64,6 +66,7 @@ export function playoutOf(report: readonly RTCStats[], skewMs: number): Playout 
     received: voice.totalSamplesReceived ?? 0,
     concealed: voice.concealedSamples ?? 0,
     silentConcealed: voice.silentConcealedSamples ?? 0,
+    stretched: (voice.insertedSamplesForDeceleration ?? 0) - (voice.removedSamplesForAcceleration ?? 0),
     outputs: output?.totalSamplesCount ?? 0,
     outputDelayS: output?.totalPlayoutDelay ?? 0,
   };
@@ -99,6 +102,11 @@ export function playedMs(begun: Playout, latest: Playout, now: number): number {
 export function outputMs(before: Playout, after: Playout): number {
   const outputs = after.outputs - before.outputs;
   return outputs <= 0 ? 0 : ((after.outputDelayS - before.outputDelayS) / outputs) * 1000;
+}
+
+/** How much longer it took to play what left the buffer since the beginning, in milliseconds; negative: shorter. */
+export function stretchedMs(playout: Playout): number {
+  return playout.stretched / SAMPLES_PER_MS;
 }
 
 /** Mean time in the jitter buffer between two counts, in milliseconds; null where nothing came out. */

@@ -11,6 +11,7 @@ const NOTHING: Playout = {
   received: 0,
   concealed: 0,
   silentConcealed: 0,
+  stretched: 0,
   outputs: 0,
   outputDelayS: 0,
 };
@@ -74,8 +75,8 @@ describe("rested", () => {
 describe("playoutOf", () => {
   it("reads the incoming voice, on the clock of the page", () => {
     const film = { type: "inbound-rtp", kind: "video", id: "v", timestamp: 0 } as unknown as RTCStats;
-    const voice = inbound({ timestamp: 5, jitterBufferEmittedCount: 7, jitterBufferDelay: 0.5, totalSamplesReceived: 9, concealedSamples: 4, silentConcealedSamples: 3 });
-    const counted = { at: 105, emitted: 7, bufferedS: 0.5, received: 9, concealed: 4, silentConcealed: 3 };
+    const voice = inbound({ timestamp: 5, jitterBufferEmittedCount: 7, jitterBufferDelay: 0.5, totalSamplesReceived: 9, concealedSamples: 4, silentConcealedSamples: 3, insertedSamplesForDeceleration: 6, removedSamplesForAcceleration: 1 });
+    const counted = { at: 105, emitted: 7, bufferedS: 0.5, received: 9, concealed: 4, silentConcealed: 3, stretched: 5 };
     expect(playoutOf([film, voice], 100)).toEqual({ ...counted, outputs: 0, outputDelayS: 0 });
     const output = { type: "media-playout", id: "o", timestamp: 5, totalSamplesCount: 8, totalPlayoutDelay: 0.2 } as unknown as RTCStats;
     expect(playoutOf([output, voice], 100)).toEqual({ ...counted, outputs: 8, outputDelayS: 0.2 });
@@ -169,11 +170,12 @@ describe("PlaybackReporter", () => {
 });
 
 describe("FrontErrors", () => {
-  const front = (at: number, playedMs: number, concealedMs = 0): PlayedFront => ({
+  const front = (at: number, playedMs: number, concealedMs = 0, stretchedMs = 0): PlayedFront => ({
     responseId: "r",
     at,
     playedMs,
     concealedMs,
+    stretchedMs,
     playout: NOTHING,
   });
 
@@ -210,8 +212,16 @@ describe("FrontErrors", () => {
     expect(errors.fair.map(({ errorMs }) => errorMs)).toEqual([0]);
   });
 
+  it("takes the time for less sound where the browser stretched it", () => {
+    const errors = new FrontErrors();
+    errors.started("r", 0);
+    errors.sound(true, 60);
+    errors.front(front(560, 450, 0, 40));
+    expect(errors.all).toMatchObject([{ heardMs: 460, errorMs: -10 }]);
+  });
+
   it("ranks by magnitude", () => {
-    const of = (errorMs: number) => ({ at: 0, playedMs: 0, heardMs: 0, concealedMs: 0, errorMs });
+    const of = (errorMs: number) => ({ at: 0, playedMs: 0, heardMs: 0, stretchedMs: 0, concealedMs: 0, errorMs });
     expect(magnitudeAt(0.95, [of(-30), of(10), of(5)])).toBe(30);
     expect(magnitudeAt(0.5, [])).toBeNull();
   });
