@@ -101,7 +101,7 @@ export function problemWords(problem: Problem, sessionsMax: number | null, now: 
       const left = timeLeft(problem.endsAt - now);
       return {
         title: left === null ? "This conversation ends now" : `This conversation ends in ${left}`,
-        text: "It has nearly its greatest length. An answer that has begun then may still finish.",
+        text: "It has nearly its greatest length.",
         actions: ["dismiss"],
       };
     }
