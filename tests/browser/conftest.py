@@ -48,14 +48,20 @@ def built_page() -> Path:
 
 @pytest.fixture
 def serve(built_page: Path, tmp_path: Path) -> Iterator[Serve]:
-    """Start servers: `serve(script=[...], server={...})`; options are the sim pack's. They end with the test."""
+    """Start servers: `serve(script=[...], server={...}, settings={"turn": {...}})`; options are the sim pack's.
+
+    They end with the test.
+    """
     with ExitStack() as stack:
 
-        def start(*, server: dict[str, Any] | None = None, **options: Any) -> Server:
+        def start(
+            *, server: dict[str, Any] | None = None, settings: dict[str, dict[str, Any]] | None = None, **options: Any
+        ) -> Server:
             config = tmp_path / f"config{len(list(tmp_path.glob('config*.toml')))}.toml"
             config.write_text(
                 toml(
                     {
+                        **(settings or {}),
                         "server": server or {},
                         "admission": {"measured": False},
                         "model": {"pack": "sim"},

@@ -86,6 +86,33 @@ def test_keys_camera_mute_and_devices(serve: Serve, visit: Open, tmp_path: Path)
     assert (seen.complaints, seen.foreign) == ([], [])
 
 
+def test_the_choice_of_devices_lasts_until_the_device_is_gone(serve: Serve, visit: Open, tmp_path: Path) -> None:
+    seen = visit(serve(script=[STORY]), microphone=write(tmp_path / "silence.wav", 30.0))
+    page = seen.page
+    chosen = "JSON.parse(localStorage.getItem('duplex.devices') ?? '{}').audioinput"
+    used = (
+        "duplexDebug.state().microphone === 'live' && document.querySelector('[data-testid=device-microphone]').value"
+    )
+    of(seen, "talk").click()
+    seen.phase("listening")
+    of(seen, "devices-open").click()
+    options = of(seen, "device-microphone").locator("option")
+    expect(options).not_to_have_count(1)
+    of(seen, "device-microphone").select_option(index=1)
+    device = of(seen, "device-microphone").input_value()
+    assert device == page.evaluate(chosen) != ""
+
+    page.reload()
+    seen.phase("listening")
+    seen.until(f"({used}) === '{device}'")
+    page.evaluate("localStorage.setItem('duplex.devices', JSON.stringify({audioinput: 'unplugged'}))")
+    page.reload()
+    seen.phase("listening")
+    seen.until(f"({chosen}) === undefined")
+    seen.until(f"({used}) === ''")
+    assert (seen.complaints, seen.foreign) == ([], [])
+
+
 def test_a_refused_camera_leaves_the_conversation(serve: Serve, visit: Open) -> None:
     seen = visit(serve(script=[STORY], reads=["Via Roma 12"]))
     of(seen, "text").fill("Hello")

@@ -1,7 +1,7 @@
 /** The captions of both sides, one list item each, updated in place. */
 import { type Caption, heardAndAhead, type ReplyCaption, ttfasHeard, type UserCaption, type ViewState } from "../sdk/index.ts";
 import { make, setText } from "./dom.ts";
-import { seconds } from "./words.ts";
+import { limitedWords, seconds } from "./words.ts";
 
 /** Within this of the bottom the list follows what is new. */
 const FOLLOW_PX = 80;
@@ -68,8 +68,14 @@ function newRow(caption: Caption, actions: CaptionActions): Row {
     case "reply":
       return replyRow(actions);
     case "break":
-      return { element: make("li", "break", make("span", "", "New conversation")), show: () => undefined };
+      return lineRow("New conversation");
+    case "forgotten":
+      return lineRow("The model no longer knows what is above");
   }
+}
+
+function lineRow(words: string): Row {
+  return { element: make("li", "break", make("span", "", words)), show: () => undefined };
 }
 
 function userRow(): Row {
@@ -78,7 +84,9 @@ function userRow(): Row {
   words.dataset["testid"] = "words";
   const dots = make("span", "dots", make("i", ""), make("i", ""), make("i", ""));
   dots.setAttribute("aria-hidden", "true");
-  const element = make("li", "said by-user", make("span", "unseen", "You: "), words, dots);
+  const limited = make("p", "limited");
+  limited.dataset["testid"] = "limited";
+  const element = make("li", "said by-user", make("span", "unseen", "You: "), words, dots, limited);
   element.dataset["testid"] = "caption-user";
   return {
     element,
@@ -87,6 +95,8 @@ function userRow(): Row {
       setText(words, userText(caption));
       words.hidden = words.textContent === "";
       dots.hidden = words.textContent !== "";
+      limited.hidden = caption.limitedMs === undefined;
+      if (caption.limitedMs !== undefined) setText(limited, limitedWords(caption.limitedMs));
       element.dataset["progress"] = caption.progress;
       element.setAttribute("aria-busy", String(caption.progress === "speaking" || caption.progress === "waiting"));
     },

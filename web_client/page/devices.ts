@@ -1,8 +1,10 @@
-/** The dialog with the choice of devices, and the list of shortcuts. */
+/** The dialog with the choice of devices, which lasts across reloads, and the list of shortcuts. */
+import { DeviceMemory, type Kind, withoutGone } from "./device_memory.ts";
 import { byId, make, setText } from "./dom.ts";
 import { SHORTCUTS } from "./words.ts";
 
-type Kind = MediaDeviceInfo["kind"];
+/** Not every browser lets a page choose where it is heard. */
+const CHOOSES_SPEAKER = "setSinkId" in HTMLMediaElement.prototype;
 
 export interface DeviceChoices {
   microphone(deviceId: string): void;
@@ -13,6 +15,8 @@ export class Devices {
   readonly #dialog = byId("devices", HTMLDialogElement);
   readonly #hint = byId("devices-hint", HTMLParagraphElement);
   readonly #voice: HTMLAudioElement;
+  readonly #choices: DeviceChoices;
+  readonly #memory = new DeviceMemory();
   readonly #selects: Readonly<Record<Kind, HTMLSelectElement>> = {
     audioinput: byId("device-microphone", HTMLSelectElement),
     audiooutput: byId("device-speaker", HTMLSelectElement),
@@ -22,23 +26,39 @@ export class Devices {
   /** @param voice plays the assistant, on the speaker that is chosen. */
   constructor(voice: HTMLAudioElement, choices: DeviceChoices) {
     this.#voice = voice;
-    const { audioinput, audiooutput, videoinput } = this.#selects;
-    audioinput.addEventListener("change", () => choices.microphone(audioinput.value));
-    videoinput.addEventListener("change", () => choices.camera(videoinput.value));
-    audiooutput.addEventListener("change", () => void this.#speakFrom(audiooutput.value));
-    // Not every browser lets a page choose where it is heard.
-    byId("device-speaker-row", HTMLDivElement).hidden = !("setSinkId" in HTMLMediaElement.prototype);
+    this.#choices = choices;
+    for (const kind of Object.keys(this.#selects) as Kind[]) {
+      const select = this.#selects[kind];
+      select.addEventListener("change", () => {
+        this.#memory.keep({ ...this.#memory.chosen, [kind]: select.value });
+        this.#use(kind, select.value);
+      });
+    }
+    byId("device-speaker-row", HTMLDivElement).hidden = !CHOOSES_SPEAKER;
     byId("devices-open", HTMLButtonElement).addEventListener("click", () => this.open());
     byId("devices-close", HTMLButtonElement).addEventListener("click", () => this.#dialog.close());
     this.#dialog.addEventListener("click", ({ target }) => {
       if (target === this.#dialog) this.#dialog.close();
     });
-    (navigator.mediaDevices as MediaDevices | undefined)?.addEventListener("devicechange", () => {
-      if (this.isOpen) void this.#list();
-    });
+    (navigator.mediaDevices as MediaDevices | undefined)?.addEventListener("devicechange", () => void this.refresh());
     byId("shortcuts", HTMLDListElement).append(
       ...SHORTCUTS.map(([key, what]) => make("div", "", make("dt", "", make("kbd", "", key)), make("dd", "", what))),
     );
+  }
+
+  /** Use the devices of last time; to be called before any is opened. */
+  recall(): void {
+    const { audioinput, videoinput } = this.#memory.chosen;
+    if (audioinput !== undefined) this.#use("audioinput", audioinput);
+    if (videoinput !== undefined) this.#use("videoinput", videoinput);
+    void this.refresh();
+  }
+
+  /** Look which devices are there; to be called when the page may use one, as browsers name them only then. */
+  async refresh(): Promise<void> {
+    await this.#list();
+    const speaker = this.#selects.audiooutput.value;
+    if (CHOOSES_SPEAKER && this.#voice.sinkId !== speaker) await this.#speakFrom(speaker);
   }
 
   get isOpen(): boolean {
@@ -48,17 +68,32 @@ export class Devices {
   open(): void {
     if (this.isOpen) return;
     this.#dialog.showModal();
-    void this.#list();
+    void this.refresh();
   }
 
   async #list(): Promise<void> {
     const devices = (await (navigator.mediaDevices as MediaDevices | undefined)?.enumerateDevices()) ?? [];
+    const before = this.#memory.chosen;
+    const chosen = withoutGone(before, devices);
+    if (chosen !== before) this.#memory.keep(chosen);
     for (const kind of Object.keys(this.#selects) as Kind[]) {
-      fill(this.#selects[kind], devices.filter((device) => device.kind === kind && device.deviceId !== "default"));
+      const ofKind = devices.filter((device) => device.kind === kind && device.deviceId !== "default");
+      fill(this.#selects[kind], ofKind, chosen[kind] ?? "");
+      if (kind !== "audiooutput" && before[kind] !== chosen[kind]) this.#use(kind, "");
     }
-    // Browsers name devices only to pages that have been allowed to use one.
     const named = devices.some((device) => device.label !== "");
     setText(this.#hint, named ? "" : "Your browser names the devices once this page may use the microphone.");
+  }
+
+  #use(kind: Kind, deviceId: string): void {
+    switch (kind) {
+      case "audioinput":
+        return this.#choices.microphone(deviceId);
+      case "videoinput":
+        return this.#choices.camera(deviceId);
+      case "audiooutput":
+        void this.#speakFrom(deviceId);
+    }
   }
 
   async #speakFrom(deviceId: string): Promise<void> {
@@ -72,8 +107,7 @@ export class Devices {
   }
 }
 
-function fill(select: HTMLSelectElement, devices: readonly MediaDeviceInfo[]): void {
-  const chosen = select.value;
+function fill(select: HTMLSelectElement, devices: readonly MediaDeviceInfo[], chosen: string): void {
   const options = devices.flatMap(({ deviceId, label }) => (deviceId === "" || label === "" ? [] : [new Option(label, deviceId)]));
   select.replaceChildren(new Option("System default", ""), ...options);
   select.value = options.some((option) => option.value === chosen) ? chosen : "";

@@ -2,7 +2,7 @@
  * How far the playback front that is reported is from what this page's audio thread heard. Pure.
  *
  * The audio thread knows when a reply became audible; while its sound has not ended and no packet was late, that long has
- * been heard of it. Where sound was made up for missing packets the audio thread cannot tell it from the reply: such
+ * been heard of it, less the time by which the browser stretched the sound to fill its buffer (it counts those samples). Where sound was made up for missing packets the audio thread cannot tell it from the reply: such
  * comparisons are kept, and marked by how much that was. A voice that begins with silence seems late by that silence; a pause
  * that is long enough to count as an end ends the comparison.
  */
@@ -17,7 +17,9 @@ const ONSET_EARLY_MS = 400;
 export interface FrontError {
   readonly at: number;
   readonly playedMs: number;
+  /** Time since the sound began, less the stretching. */
   readonly heardMs: number;
+  readonly stretchedMs: number;
   /** Of `heardMs`, what was made up for missing packets. */
   readonly concealedMs: number;
   /** Positive: the report is ahead of the ear. */
@@ -63,9 +65,9 @@ export class FrontErrors {
     if (this.#last !== null) this.#bufferMs = bufferMs(this.#last, front.playout) ?? this.#bufferMs;
     this.#last = front.playout;
     if (front.responseId !== this.#responseId || this.#soundFrom === null) return;
-    const heardMs = front.at - this.#soundFrom;
-    const { at, playedMs, concealedMs } = front;
-    this.#errors.push({ at, playedMs, heardMs, concealedMs, errorMs: playedMs - heardMs });
+    const { at, playedMs, concealedMs, stretchedMs } = front;
+    const heardMs = at - this.#soundFrom - stretchedMs;
+    this.#errors.push({ at, playedMs, heardMs, stretchedMs, concealedMs, errorMs: playedMs - heardMs });
     if (this.#errors.length > KEPT) this.#errors.shift();
   }
 }

@@ -9,6 +9,7 @@ import { fetchInfo, type ServerInfo } from "./model.ts";
 import { Notice } from "./notice.ts";
 import { Orb } from "./orb.ts";
 import { SplitPopover } from "./split.ts";
+import { Standing } from "./standing.ts";
 import { Strip } from "./strip.ts";
 import { type ProblemAction, stateWords, SUGGESTIONS } from "./words.ts";
 
@@ -46,10 +47,15 @@ const conversation = new Conversation({
     meter.listen("assistant", stream);
     playVoice();
   },
-  onMicrophone: (track) => meter.listen("user", track === null ? null : new MediaStream([track])),
+  onMicrophone: (track) => {
+    meter.listen("user", track === null ? null : new MediaStream([track]));
+    if (track !== null) void devices.refresh();
+  },
   onCamera: (track) => {
     cameraVideo.srcObject = track === null ? null : new MediaStream([track]);
-    if (track !== null) void cameraVideo.play().catch(() => undefined); // without a picture the conversation goes on
+    if (track === null) return;
+    void cameraVideo.play().catch(() => undefined); // without a picture the conversation goes on
+    void devices.refresh();
   },
   onPlayed: (front) => debug?.played(front),
   onEvent: (event, at) => strip.event(event, at),
@@ -62,6 +68,7 @@ const captions = new Captions(byId("captions", HTMLOListElement), byId("scroller
   hideSplit: () => split.hide(),
 });
 const strip = new Strip();
+const standing = new Standing();
 const devices = new Devices(voice, {
   microphone: (deviceId) => void conversation.chooseMicrophone(deviceId),
   camera: (deviceId) => void conversation.chooseCamera(deviceId),
@@ -220,7 +227,8 @@ function render(): void {
   empty.hidden = state.captions.length > 0;
   captions.show(state, now);
   notice.show(state.problem, info?.sessionsMax ?? null, now);
-  const ticks = state.playingId !== null || (state.problem !== null && "retryAt" in state.problem);
+  standing.show(state, now);
+  const ticks = state.playingId !== null || state.endsAt !== null || (state.problem !== null && "retryAt" in state.problem);
   if (!ticks) {
     clearInterval(ticker);
     ticker = undefined;
@@ -288,6 +296,7 @@ new Orb(byId("orb", HTMLCanvasElement), {
   side: () => (conversation.state.playingId !== null && !conversation.state.userSpeaking ? "assistant" : "user"),
   spectrum: (side, bands) => meter.spectrum(side, bands),
 });
+devices.recall();
 debug?.expose(conversation, () => strip.timeline);
 conversation.subscribe(render);
 render();

@@ -15,10 +15,12 @@ export class Notice {
     this.#act = act;
   }
 
-  /** @param now in milliseconds of `Date.now()`, for the countdown of a full server. */
+  /** @param now in milliseconds of `Date.now()`, for the countdowns. */
   show(problem: Problem | null, sessionsMax: number | null, now: number): void {
     this.#element.hidden = problem === null;
     if (problem !== null) {
+      // A countdown is read out once, not every second.
+      this.#element.setAttribute("aria-live", problem === this.#shown ? "off" : "assertive");
       const words = problemWords(problem, sessionsMax, now);
       setText(this.#title, words.title);
       setText(this.#text, words.text);

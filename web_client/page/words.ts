@@ -97,6 +97,20 @@ export function problemWords(problem: Problem, sessionsMax: number | null, now: 
         text: "It was not there any more to go on with. Starting begins a new one.",
         actions: ["retry"],
       };
+    case "ending": {
+      const left = timeLeft(problem.endsAt - now);
+      return {
+        title: left === null ? "This conversation ends now" : `This conversation ends in ${left}`,
+        text: "It has nearly its greatest length.",
+        actions: ["dismiss"],
+      };
+    }
+    case "expired":
+      return {
+        title: "The conversation has ended",
+        text: "It had its greatest length. Starting begins a new one.",
+        actions: ["retry"],
+      };
     case "lost":
       return {
         title: "Connection lost",
@@ -119,6 +133,7 @@ export function problemWords(problem: Problem, sessionsMax: number | null, now: 
 export function actionLabel(action: ProblemAction, problem: Problem): string {
   switch (action) {
     case "retry":
+      if (problem.kind === "expired") return "Start anew";
       return problem.kind === "lost" ? "Reconnect" : "Try again";
     case "text":
       return "Continue by text";
@@ -176,6 +191,17 @@ const CAMERA = {
 function holdsText(sessionsMax: number | null): string {
   if (sessionsMax === null) return "The server is busy.";
   return `The server holds ${sessionsMax} ${sessionsMax === 1 ? "conversation" : "conversations"} at a time.`;
+}
+
+/** Minutes and seconds, rounded up; null: none is left. */
+export function timeLeft(ms: number): string | null {
+  const leftS = Math.ceil(ms / 1000);
+  return leftS <= 0 ? null : `${Math.floor(leftS / 60)}:${String(leftS % 60).padStart(2, "0")}`;
+}
+
+/** What is said of a turn that was ended at the greatest length. */
+export function limitedWords(audioMs: number): string {
+  return `A turn is at most ${Math.round(audioMs / 1000)} s long. What you said after it is the next one.`;
 }
 
 function retryText(waitMs: number): string {

@@ -17,6 +17,8 @@ const GREETING_MS_MAX = 10_000;
 const RTT_EVERY_MS = 5_000;
 const ITEM_ID_BYTES = 12;
 const CLOCK_EVERY_MS = 1_000;
+/** Of an error: the conversation has its greatest length. Nothing is answered any more, so it is over for us at once. */
+const EXPIRED = "session_expired";
 /** Problems that may be over at the next attempt to come back. */
 const PASSING: ReadonlySet<Problem["kind"]> = new Set(["unreachable", "timeout", "full", "starting"]);
 
@@ -372,6 +374,11 @@ export class Conversation {
       return;
     }
     if (event.type === "error" && event.clientEventId !== null && this.#harmless.delete(event.clientEventId)) return;
+    if (event.type === "error" && event.code === EXPIRED) {
+      this.end();
+      this.#local({ type: "local.problem", problem: { kind: "expired" } });
+      return;
+    }
     this.#apply(event, at);
     this.#options.onEvent?.(event, at);
     if (event.type === "session.created") this.#greeted?.();

@@ -2,7 +2,7 @@
 export { Conversation, type ConversationOptions, type Traffic } from "./conversation.ts";
 export { type MeterReport, type Side, SoundMeter } from "./meter.ts";
 export { PLAYBACK_EVERY_MS, PlaybackReporter, type PlayedFront } from "./playback_reporter.ts";
-export { bufferMs, concealedMs, type Playout, playoutOf } from "./playback.ts";
+export { bufferMs, concealedMs, type Playout, playoutOf, stretchedMs } from "./playback.ts";
 export { ConnectError, type CaptureCause, type Problem } from "./problem.ts";
 export {
   type ClientEvent,
@@ -21,6 +21,7 @@ export {
   type BreakCaption,
   type CameraState,
   type Caption,
+  type ForgottenCaption,
   type Happening,
   heardAndAhead,
   INITIAL,

@@ -43,8 +43,12 @@ export class Microphone {
 
   /** Speak from this device, now and at each later opening; empty: the system's choice. */
   async choose(deviceId: string): Promise<void> {
+    const former = this.#deviceId;
     this.#deviceId = deviceId;
-    if (this.#track !== null) await this.#reopen();
+    if (this.#track === null) return;
+    // Where the former device has gone, the system has chosen already.
+    const chosen = deviceId === "" && this.#track.readyState === "live" && this.#track.getSettings().deviceId !== former;
+    if (!chosen) await this.#reopen();
   }
 
   /** The track to speak from; null: none is open. */

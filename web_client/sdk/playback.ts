@@ -4,19 +4,25 @@
  * `jitterBufferEmittedCount` counts the samples that have left the jitter buffer, without those that were made up for lost
  * ones (concealment). Between replies the server sends no sound (DTX), so the count stands still, and
  *
- *     played = emitted now − emitted when the reply began + what has been emitted since the browser counted
+ *     played = emitted when the browser counted − emitted when the reply began + time since it counted
+ *              − half a packet − delay of the output
+ *
+ * A packet is counted as a whole when its first sample is taken, so a count is ahead by nothing to one packet, half of one in
+ * the mean. What has left the buffer is heard after the delay of the browser's output, which it estimates for each sample.
  *
  * A reply that follows another without a pause begins behind that one's rest, which waits in the buffer: then its front is
  * ahead by one buffer's length. Silence that the server puts into a reply that runs dry counts as played.
- * Source: Identifiers for WebRTC's Statistics API, RTCInboundRtpStreamStats.
+ * Source: Identifiers for WebRTC's Statistics API, RTCInboundRtpStreamStats and RTCAudioPlayoutStats.
  */
 
 /** RTP clock of Opus; the counts are in its samples. */
 const SAMPLES_PER_MS = 48;
-/** Emitting less than this share of the time is a pause: only now and then a packet says that there is silence. */
+/** Length of a packet of the server's. */
+const PACKET_MS = 20;
+/** In a pause one packet in this time says that there is silence; it is counted like any other. */
+const SILENCE_EVERY_MS = 400;
+/** Emitting less than this share of the time is a pause. */
 const RESTING_SHARE = 0.25;
-/** More than this emitted when the event of a beginning arrives was emitted of that reply: the event was late. */
-const LATE_MS = 100;
 
 /** The jitter buffer of the model's voice at one moment. Counts are cumulative. */
 export interface Playout {
@@ -30,6 +36,17 @@ export interface Playout {
   readonly received: number;
   readonly concealed: number;
   readonly silentConcealed: number;
+  /** Samples by which what was played is longer than what left the buffer (time-stretching, to fill or empty it). */
+  readonly stretched: number;
+  /** Samples that the output has asked for, and the sum of their delays until they are heard, in seconds; 0: not known. */
+  readonly outputs: number;
+  readonly outputDelayS: number;
+}
+
+/** Not yet in TypeScript's library of the DOM. */
+interface RTCAudioPlayoutStats extends RTCStats {
+  readonly totalPlayoutDelay?: number;
+  readonly totalSamplesCount?: number;
 }
 
 /**
@@ -41,6 +58,7 @@ export function playoutOf(report: readonly RTCStats[], skewMs: number): Playout 
   const found = report.find((stats) => stats.type === "inbound-rtp" && (stats as RTCInboundRtpStreamStats).kind === "audio");
   if (found === undefined) return null;
   const voice = found as RTCInboundRtpStreamStats;
+  const output = report.find((stats) => stats.type === "media-playout") as RTCAudioPlayoutStats | undefined;
   return {
     at: voice.timestamp + skewMs,
     emitted: voice.jitterBufferEmittedCount ?? 0,
@@ -48,6 +66,9 @@ export function playoutOf(report: readonly RTCStats[], skewMs: number): Playout 
     received: voice.totalSamplesReceived ?? 0,
     concealed: voice.concealedSamples ?? 0,
     silentConcealed: voice.silentConcealedSamples ?? 0,
+    stretched: (voice.insertedSamplesForDeceleration ?? 0) - (voice.removedSamplesForAcceleration ?? 0),
+    outputs: output?.totalSamplesCount ?? 0,
+    outputDelayS: output?.totalPlayoutDelay ?? 0,
   };
 }
 
@@ -57,20 +78,35 @@ export function rested(before: Playout, after: Playout): boolean {
 }
 
 /**
- * The count from which a reply began.
+ * The count from which a reply began. Events and sound take different ways: the event may come when some of it has been played.
  *
  * @param rest the last count in the pause before it; null: there was none.
- * @param event the count when its `output_audio_buffer.started` arrived. Events and sound take different ways.
+ * @param event the count when its `output_audio_buffer.started` arrived.
  */
 export function beginning(rest: Playout | null, event: Playout): Playout {
-  return rest !== null && event.emitted - rest.emitted > LATE_MS * SAMPLES_PER_MS ? rest : event;
+  if (rest === null) return event;
+  const silentMs = PACKET_MS * (1 + Math.floor((event.at - rest.at) / SILENCE_EVERY_MS));
+  // More than the pause can have had is of the reply.
+  return event.emitted - rest.emitted > silentMs * SAMPLES_PER_MS ? rest : event;
 }
 
 /** Milliseconds of the reply played at `now`, when it began at `begun` and `latest` was counted last. */
 export function playedMs(begun: Playout, latest: Playout, now: number): number {
   const emittedMs = (latest.emitted - begun.emitted) / SAMPLES_PER_MS;
   // Before its first sample comes out the time since the count says nothing.
-  return emittedMs <= 0 ? 0 : emittedMs + Math.max(0, now - latest.at);
+  if (emittedMs <= 0) return 0;
+  return Math.max(0, emittedMs + Math.max(0, now - latest.at) - PACKET_MS / 2 - outputMs(begun, latest));
+}
+
+/** Mean delay of the output between two counts, in milliseconds; 0 where the browser does not tell it. */
+export function outputMs(before: Playout, after: Playout): number {
+  const outputs = after.outputs - before.outputs;
+  return outputs <= 0 ? 0 : ((after.outputDelayS - before.outputDelayS) / outputs) * 1000;
+}
+
+/** How much longer it took to play what left the buffer since the beginning, in milliseconds; negative: shorter. */
+export function stretchedMs(playout: Playout): number {
+  return playout.stretched / SAMPLES_PER_MS;
 }
 
 /** Mean time in the jitter buffer between two counts, in milliseconds; null where nothing came out. */

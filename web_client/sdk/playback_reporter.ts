@@ -1,5 +1,5 @@
 /** Tells the server how far each reply has been played while it plays: `duplex.playback.report`, from `getStats`. */
-import { beginning, concealedMs, playedMs, rested, type Playout, playoutOf } from "./playback.ts";
+import { beginning, concealedMs, playedMs, rested, type Playout, playoutOf, stretchedMs } from "./playback.ts";
 import type { ServerEvent } from "./protocol.ts";
 
 /** Browsers count afresh about 20 times a second; the server lets the front go on by itself between reports. */
@@ -14,6 +14,8 @@ export interface PlayedFront {
   readonly playedMs: number;
   /** Of the time since the reply began, how much was filled with made-up sound because packets were missing. */
   readonly concealedMs: number;
+  /** How much longer it took to play that, because the browser stretched it. */
+  readonly stretchedMs: number;
   readonly playout: Playout;
 }
 
@@ -42,6 +44,11 @@ export class PlaybackReporter {
       case "session.created":
         this.stop();
         this.#timer = setInterval(() => void this.#measure(), PLAYBACK_EVERY_MS);
+        void this.#measure();
+        return;
+      case "response.created":
+        // The pause before its sound, counted as late as can be.
+        if (this.#responseId === null) void this.#measure();
         return;
       case "output_audio_buffer.started":
         this.#responseId = event.responseId;
@@ -89,6 +96,7 @@ export class PlaybackReporter {
       at,
       playedMs: playedMs(this.#begun, playout, at),
       concealedMs: concealedMs(playout) - concealedMs(this.#begun),
+      stretchedMs: stretchedMs(playout) - stretchedMs(this.#begun),
       playout,
     });
   }

@@ -16,6 +16,10 @@ export type Problem =
   | { readonly kind: "timeout" }
   /** The conversation to come back to is not there any more. */
   | { readonly kind: "over" }
+  /** The conversation will have its greatest length at `endsAt`, in milliseconds of `Date.now()`. */
+  | { readonly kind: "ending"; readonly endsAt: number }
+  /** It had its greatest length, and the server has ended it. */
+  | { readonly kind: "expired" }
   /** A conversation that was live has lost its connection. */
   | { readonly kind: "lost" }
   /** This browser has no WebRTC. */

@@ -35,10 +35,15 @@ export interface LatencySplit {
 export const SPLIT_PARTS = ["endpointing", "transcribe", "think", "talk", "vocode", "send"] as const;
 
 export type ServerEvent =
-  | { readonly type: "session.created" }
-  | { readonly type: "session.updated" }
+  | { readonly type: "session.created"; readonly recorded?: true }
+  | { readonly type: "session.updated"; readonly recorded?: true }
   | { readonly type: "duplex.session.resumed" }
   | { readonly type: "duplex.session.token"; readonly token: string; readonly windowMs: number }
+  | { readonly type: "duplex.session.ending"; readonly leftMs: number }
+  /** The turn had its greatest length and was taken as it stood; what sounds on is the next. */
+  | { readonly type: "duplex.turn.limited"; readonly itemId: string; readonly audioMs: number }
+  /** The model gets no item before this one any more. */
+  | { readonly type: "duplex.context.trimmed"; readonly firstItemId: string }
   | { readonly type: "error"; readonly code: string; readonly message: string; readonly clientEventId: string | null }
   | { readonly type: "input_audio_buffer.speech_started"; readonly itemId: string }
   | { readonly type: "input_audio_buffer.speech_stopped"; readonly itemId: string }
@@ -139,14 +144,21 @@ type Readers = { readonly [T in ServerEvent["type"]]: (fields: Fields) => Extrac
 class FieldError extends Error {}
 
 const READERS: Readers = {
-  "session.created": () => ({ type: "session.created" }),
-  "session.updated": () => ({ type: "session.updated" }),
+  "session.created": (f) => ({ type: "session.created", ...recorded(f) }),
+  "session.updated": (f) => ({ type: "session.updated", ...recorded(f) }),
   "duplex.session.resumed": () => ({ type: "duplex.session.resumed" }),
   "duplex.session.token": (f) => ({
     type: "duplex.session.token",
     token: text(f, "token"),
     windowMs: amount(f, "window_s") * 1000,
   }),
+  "duplex.session.ending": (f) => ({ type: "duplex.session.ending", leftMs: amount(f, "seconds_left") * 1000 }),
+  "duplex.turn.limited": (f) => ({
+    type: "duplex.turn.limited",
+    itemId: text(f, "item_id"),
+    audioMs: amount(f, "audio_ms"),
+  }),
+  "duplex.context.trimmed": (f) => ({ type: "duplex.context.trimmed", firstItemId: text(f, "first_item_id") }),
   error: (fields) => {
     const error = group(fields, "error");
     return {
@@ -274,6 +286,13 @@ function replyDelta(fields: Fields): ReplyDelta {
     itemId: text(fields, "item_id"),
     delta: text(fields, "delta"),
   };
+}
+
+/** Whether the server records the conversation, as its session object says. */
+function recorded(fields: Fields): { readonly recorded?: true } {
+  const session = fields["session"];
+  const own = isFields(session) ? session["duplex"] : undefined;
+  return isFields(own) && own["recorded"] === true ? { recorded: true } : {};
 }
 
 function item(fields: Fields): Item {

@@ -38,7 +38,7 @@ function reduceLocal(state: ViewState, at: number, event: LocalEvent): ViewState
     case "local.connecting":
       return begun(state);
     case "local.reconnecting":
-      return { ...stopped(state, at), microphone: state.microphone, phase: "reconnecting", resuming: true, problem: null };
+      return reconnecting(state, at);
     case "local.ended":
       return stopped(state, at);
     case "local.problem":
@@ -67,7 +67,9 @@ function reduceLocal(state: ViewState, at: number, event: LocalEvent): ViewState
 function reduceServer(state: ViewState, at: number, event: ServerEvent): ViewState {
   switch (event.type) {
     case "session.created":
-      return greeted(state);
+      return { ...greeted(state), recorded: event.recorded === true };
+    case "session.updated":
+      return { ...state, recorded: event.recorded === true };
     case "duplex.session.resumed":
     case "duplex.session.token":
       return state;
@@ -117,8 +119,12 @@ function reduceServer(state: ViewState, at: number, event: ServerEvent): ViewSta
       return playoutCut(state, at, event.responseId);
     case "duplex.metrics":
       return withTiming(state, event.responseId, { split: event.split });
-    case "session.updated":
-      return state;
+    case "duplex.session.ending":
+      return ending(state, at + event.leftMs);
+    case "duplex.turn.limited":
+      return withUser(state, event.itemId, { limitedMs: event.audioMs });
+    case "duplex.context.trimmed":
+      return forgotten(state, event.firstItemId);
   }
 }
 
@@ -143,6 +149,26 @@ function greeted(state: ViewState): ViewState {
   return { ...state, captions, conversations, phase: "listening", problem: null };
 }
 
+/** It is still the same conversation: what was said of it holds. */
+function reconnecting(state: ViewState, at: number): ViewState {
+  const { microphone, recorded, endsAt } = state;
+  return { ...stopped(state, at), microphone, recorded, endsAt, phase: "reconnecting", resuming: true, problem: null };
+}
+
+/** The warning hides no other problem: the time left is shown beside it. */
+function ending(state: ViewState, endsAt: number): ViewState {
+  return { ...state, endsAt, problem: state.problem ?? { kind: "ending", endsAt } };
+}
+
+/** One line in the captions of a conversation, which moves down as the model is given less of them. */
+function forgotten(state: ViewState, firstItemId: string): ViewState {
+  const id = `forgotten-${state.conversations}`;
+  const captions = state.captions.filter((caption) => caption.id !== id);
+  const first = captions.findIndex((caption) => caption.id === firstItemId);
+  if (first < 0) return state;
+  return { ...state, captions: captions.toSpliced(first, 0, { kind: "forgotten", id }) };
+}
+
 /** Whatever was playing is cut; the captions stay. */
 function stopped(state: ViewState, at: number): ViewState {
   const captions = withoutUnfinished(state, null).captions.map((caption) =>
@@ -161,11 +187,14 @@ function stopped(state: ViewState, at: number): ViewState {
     turn: null,
     sound: null,
     resuming: false,
+    recorded: false,
+    endsAt: null,
+    problem: state.problem?.kind === "ending" ? null : state.problem,
   };
 }
 
 function endsConversation(problem: Problem): boolean {
-  return !["server", "microphone", "camera", "playback"].includes(problem.kind);
+  return !["server", "microphone", "camera", "playback", "ending"].includes(problem.kind);
 }
 
 // The user's side. --------------------------------------------------------------------------------------------------

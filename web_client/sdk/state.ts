@@ -14,6 +14,8 @@ export interface UserCaption {
   readonly by: "voice" | "text";
   /** speaking: no end yet; waiting: no transcript yet; failed: there will be none. */
   readonly progress: "speaking" | "waiting" | "final" | "failed";
+  /** The turn was ended at this length, the greatest, while it sounded on. */
+  readonly limitedMs?: number;
 }
 
 export interface ReplyCaption {
@@ -42,7 +44,13 @@ export interface BreakCaption {
   readonly id: string;
 }
 
-export type Caption = UserCaption | ReplyCaption | BreakCaption;
+/** The conversation outgrew what the model can be given: it gets nothing of what is above any more. */
+export interface ForgottenCaption {
+  readonly kind: "forgotten";
+  readonly id: string;
+}
+
+export type Caption = UserCaption | ReplyCaption | BreakCaption | ForgottenCaption;
 
 /**
  * What is known of a turn's time to first audible sample.
@@ -88,6 +96,10 @@ export interface ViewState {
   readonly resuming: boolean;
   /** Conversations begun so far. */
   readonly conversations: number;
+  /** The server keeps a record of this conversation. */
+  readonly recorded: boolean;
+  /** When it will have its greatest length, in milliseconds of `Date.now()`; null: that is not near. */
+  readonly endsAt: number | null;
 }
 
 export const INITIAL: ViewState = {
@@ -106,6 +118,8 @@ export const INITIAL: ViewState = {
   rate: INITIAL_RATE,
   resuming: false,
   conversations: 0,
+  recorded: false,
+  endsAt: null,
 };
 
 /** What the page itself sees happen, beside the server's events. */

@@ -56,6 +56,9 @@ class FakeTrack extends EventTarget {
   enabled = true;
   muted = false;
   readyState = "live";
+  getSettings(): MediaTrackSettings {
+    return { deviceId: "built-in" };
+  }
   stop(): void {
     this.readyState = "ended";
   }
@@ -277,6 +280,24 @@ describe("Conversation", () => {
     expect(conversation.state.camera).toBe("off");
   });
 
+  it("is over when the server says that it has its greatest length, and does not try to come back", async () => {
+    const transport = new FakeTransport();
+    const conversation = await started(transport, true);
+    transport.says("duplex.session.token", { token: "t", window_s: 30 });
+    transport.says("error", { error: { code: "session_expired", message: "the session has its greatest length" } });
+    transport.options?.listener.lost();
+    expect(conversation.state).toMatchObject({ phase: "idle", problem: { kind: "expired" } });
+    expect(conversation.resumable).toBe(false);
+    expect(tracks[0]?.readyState).toBe("ended");
+  });
+
+  it("stays with the system's microphone where the chosen one has gone", async () => {
+    const conversation = await started(new FakeTransport(), true);
+    await conversation.chooseMicrophone("headset");
+    await conversation.chooseMicrophone("");
+    expect(tracks).toHaveLength(2);
+  });
+
   it("speaks on from another microphone when one is chosen", async () => {
     const transport = new FakeTransport();
     const conversation = await started(transport, true);
@@ -299,7 +320,7 @@ describe("Conversation", () => {
     counted(48 * 400);
     await vi.advanceTimersByTimeAsync(1);
     const reports = transport.sent.filter((event) => event.type === "duplex.playback.report");
-    expect(reports).toEqual([{ type: "duplex.playback.report", response_id: "r1", played_ms: expect.closeTo(401, 0) as number }]);
+    expect(reports).toEqual([{ type: "duplex.playback.report", response_id: "r1", played_ms: expect.closeTo(391, 0) as number }]);
     transport.says("output_audio_buffer.stopped", { response_id: "r1" });
     await vi.advanceTimersByTimeAsync(5_000);
     expect(transport.sent.filter((event) => event.type === "duplex.playback.report")).toHaveLength(1);

@@ -1,9 +1,20 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { FrontErrors, magnitudeAt } from "../page/front_error.ts";
-import { beginning, bufferMs, concealedMs, playedMs, type Playout, playoutOf, rested } from "../sdk/playback.ts";
+import { beginning, bufferMs, concealedMs, outputMs, playedMs, type Playout, playoutOf, rested } from "../sdk/playback.ts";
+import type { ServerEvent } from "../sdk/protocol.ts";
 import { PLAYBACK_EVERY_MS, PlaybackReporter, type PlayedFront } from "../sdk/playback_reporter.ts";
 
-const NOTHING: Playout = { at: 0, emitted: 0, bufferedS: 0, received: 0, concealed: 0, silentConcealed: 0 };
+const NOTHING: Playout = {
+  at: 0,
+  emitted: 0,
+  bufferedS: 0,
+  received: 0,
+  concealed: 0,
+  silentConcealed: 0,
+  stretched: 0,
+  outputs: 0,
+  outputDelayS: 0,
+};
 
 function playout(change: Partial<Playout>): Playout {
   return { ...NOTHING, ...change };
@@ -15,25 +26,40 @@ function inbound(change: Record<string, unknown>): RTCStats {
 
 describe("playedMs", () => {
   const begun = playout({ at: 1000, emitted: 48_000 });
-  it("is what came out of the jitter buffer since the reply began, and the time since it was counted", () => {
-    expect(playedMs(begun, playout({ at: 1480, emitted: 48_000 + 400 * 48 }), 1500)).toBe(420);
+  it("is what came out of the jitter buffer since the reply began, and the time since it was counted, less half a packet", () => {
+    expect(playedMs(begun, playout({ at: 1480, emitted: 48_000 + 400 * 48 }), 1500)).toBe(410);
+  });
+  it("is heard after the delay of the output", () => {
+    const latest = { at: 1480, emitted: 48_000 + 400 * 48, outputs: 19_200, outputDelayS: 19_200 * 0.03 };
+    expect(playedMs(begun, playout(latest), 1500)).toBeCloseTo(380);
+    expect(playedMs(begun, playout({ ...latest, outputDelayS: 19_200 }), 1500)).toBe(0);
   });
   it("is nothing before the first sample came out, however long that takes", () => {
     expect(playedMs(begun, playout({ at: 1400, emitted: 48_000 }), 1500)).toBe(0);
   });
   it("does not run back where the clocks disagree", () => {
-    expect(playedMs(begun, playout({ at: 1505, emitted: 48_000 + 48_000 }), 1500)).toBe(1000);
+    expect(playedMs(begun, playout({ at: 1505, emitted: 48_000 + 48_000 }), 1500)).toBe(990);
+  });
+});
+
+describe("outputMs", () => {
+  it("is the mean between two counts, and nothing where the browser tells none", () => {
+    const before = playout({ outputs: 4800, outputDelayS: 480 });
+    expect(outputMs(before, playout({ outputs: 9600, outputDelayS: 480 + 4800 * 0.02 }))).toBeCloseTo(20);
+    expect(outputMs(before, before)).toBe(0);
   });
 });
 
 describe("beginning", () => {
   const rest = playout({ at: 1000, emitted: 9600 });
   it("is the count at the event, where what came since the pause may be its silence", () => {
-    const event = playout({ at: 1400, emitted: 9600 + 960 });
-    expect(beginning(rest, event)).toBe(event);
-    expect(beginning(null, event)).toBe(event);
+    for (const event of [playout({ at: 1399, emitted: 9600 + 960 }), playout({ at: 1400, emitted: 9600 + 1920 })]) {
+      expect(beginning(rest, event)).toBe(event);
+      expect(beginning(null, event)).toBe(event);
+    }
   });
   it("is the pause before it, where the event came after the sound", () => {
+    expect(beginning(rest, playout({ at: 1399, emitted: 9600 + 961 }))).toBe(rest);
     expect(beginning(rest, playout({ at: 3400, emitted: 9600 + 48 * 2000 }))).toBe(rest);
   });
 });
@@ -49,8 +75,11 @@ describe("rested", () => {
 describe("playoutOf", () => {
   it("reads the incoming voice, on the clock of the page", () => {
     const film = { type: "inbound-rtp", kind: "video", id: "v", timestamp: 0 } as unknown as RTCStats;
-    const voice = inbound({ timestamp: 5, jitterBufferEmittedCount: 7, jitterBufferDelay: 0.5, totalSamplesReceived: 9, concealedSamples: 4, silentConcealedSamples: 3 });
-    expect(playoutOf([film, voice], 100)).toEqual({ at: 105, emitted: 7, bufferedS: 0.5, received: 9, concealed: 4, silentConcealed: 3 });
+    const voice = inbound({ timestamp: 5, jitterBufferEmittedCount: 7, jitterBufferDelay: 0.5, totalSamplesReceived: 9, concealedSamples: 4, silentConcealedSamples: 3, insertedSamplesForDeceleration: 6, removedSamplesForAcceleration: 1 });
+    const counted = { at: 105, emitted: 7, bufferedS: 0.5, received: 9, concealed: 4, silentConcealed: 3, stretched: 5 };
+    expect(playoutOf([film, voice], 100)).toEqual({ ...counted, outputs: 0, outputDelayS: 0 });
+    const output = { type: "media-playout", id: "o", timestamp: 5, totalSamplesCount: 8, totalPlayoutDelay: 0.2 } as unknown as RTCStats;
+    expect(playoutOf([output, voice], 100)).toEqual({ ...counted, outputs: 8, outputDelayS: 0.2 });
   });
   it("is null before there is one", () => {
     expect(playoutOf([{ type: "transport", id: "t", timestamp: 0 }], 0)).toBeNull();
@@ -89,7 +118,7 @@ describe("PlaybackReporter", () => {
     expect(fronts).toEqual([]);
     report = [inbound({ timestamp: Date.now() + PLAYBACK_EVERY_MS, jitterBufferEmittedCount: 96 + 48 * 440 })];
     await vi.advanceTimersByTimeAsync(PLAYBACK_EVERY_MS);
-    expect(fronts.map(({ responseId, playedMs }) => [responseId, Math.round(playedMs)])).toEqual([["r", 440]]);
+    expect(fronts.map(({ responseId, playedMs }) => [responseId, Math.round(playedMs)])).toEqual([["r", 430]]);
     reporter.take({ type: "output_audio_buffer.stopped", responseId: "r" });
     await vi.advanceTimersByTimeAsync(10 * PLAYBACK_EVERY_MS);
     expect(fronts).toHaveLength(1);
@@ -107,7 +136,23 @@ describe("PlaybackReporter", () => {
     await vi.advanceTimersByTimeAsync(0);
     count(960 + 48 * 1500);
     await vi.advanceTimersByTimeAsync(PLAYBACK_EVERY_MS);
-    expect(fronts.map(({ playedMs }) => Math.round(playedMs))).toEqual([1500]);
+    expect(fronts.map(({ playedMs }) => Math.round(playedMs))).toEqual([1490]);
+  });
+
+  it("counts the pause anew when a reply is announced", async () => {
+    const counts = async (emitted: number, event: ServerEvent): Promise<void> => {
+      report = [inbound({ timestamp: Date.now(), jitterBufferEmittedCount: emitted })];
+      reporter.take(event);
+      await vi.advanceTimersByTimeAsync(0);
+    };
+    report = [inbound({ timestamp: Date.now() + PLAYBACK_EVERY_MS, jitterBufferEmittedCount: 960 })];
+    await vi.advanceTimersByTimeAsync(PLAYBACK_EVERY_MS + 300);
+    await counts(1920, { type: "response.created", responseId: "r" });
+    await vi.advanceTimersByTimeAsync(100);
+    await counts(1920 + 48 * 60, { type: "output_audio_buffer.started", responseId: "r" });
+    report = [inbound({ timestamp: Date.now() + 100, jitterBufferEmittedCount: 1920 + 48 * 160 })];
+    await vi.advanceTimersByTimeAsync(100);
+    expect(fronts.map(({ playedMs }) => Math.round(playedMs))).toEqual([150]);
   });
 
   it("counts each reply from its own beginning, and lets the end of another pass", async () => {
@@ -120,16 +165,17 @@ describe("PlaybackReporter", () => {
     reporter.take({ type: "output_audio_buffer.stopped", responseId: "a" });
     report = [inbound({ timestamp: Date.now() + PLAYBACK_EVERY_MS, jitterBufferEmittedCount: 9600 })];
     await vi.advanceTimersByTimeAsync(PLAYBACK_EVERY_MS);
-    expect(fronts.map(({ responseId, playedMs }) => [responseId, Math.round(playedMs)])).toEqual([["b", 100]]);
+    expect(fronts.map(({ responseId, playedMs }) => [responseId, Math.round(playedMs)])).toEqual([["b", 90]]);
   });
 });
 
 describe("FrontErrors", () => {
-  const front = (at: number, playedMs: number, concealedMs = 0): PlayedFront => ({
+  const front = (at: number, playedMs: number, concealedMs = 0, stretchedMs = 0): PlayedFront => ({
     responseId: "r",
     at,
     playedMs,
     concealedMs,
+    stretchedMs,
     playout: NOTHING,
   });
 
@@ -166,8 +212,16 @@ describe("FrontErrors", () => {
     expect(errors.fair.map(({ errorMs }) => errorMs)).toEqual([0]);
   });
 
+  it("takes the time for less sound where the browser stretched it", () => {
+    const errors = new FrontErrors();
+    errors.started("r", 0);
+    errors.sound(true, 60);
+    errors.front(front(560, 450, 0, 40));
+    expect(errors.all).toMatchObject([{ heardMs: 460, errorMs: -10 }]);
+  });
+
   it("ranks by magnitude", () => {
-    const of = (errorMs: number) => ({ at: 0, playedMs: 0, heardMs: 0, concealedMs: 0, errorMs });
+    const of = (errorMs: number) => ({ at: 0, playedMs: 0, heardMs: 0, stretchedMs: 0, concealedMs: 0, errorMs });
     expect(magnitudeAt(0.95, [of(-30), of(10), of(5)])).toBe(30);
     expect(magnitudeAt(0.5, [])).toBeNull();
   });

@@ -16,6 +16,8 @@ describe("problemWords", () => {
     { kind: "refused", status: 400, message: "No audio section" },
     { kind: "timeout" },
     { kind: "lost" },
+    { kind: "ending", endsAt: NOW },
+    { kind: "expired" },
     { kind: "server", message: "odd" },
     { kind: "playback" },
   ];
