@@ -44,7 +44,7 @@ from duplex.media.peer import WebRtcPeer
 from duplex.media.ticker import Ticker
 from duplex.media.warm import certificate, warm_media
 from duplex.payloads import Int16Array
-from duplex.units import MonoNs, WallNs
+from duplex.units import MonoNs, RtpTicks, WallNs
 
 LATENESS_MS_MAX = 20.0
 DELIVERED_MIN = 0.98
@@ -69,7 +69,7 @@ class EchoSink:
         if len(pcm) == 320:
             self._frames.append(np.repeat(pcm, 3))
 
-    def next_packet(self, now: MonoNs) -> OutputPacket | None:
+    def next_packet(self, now: MonoNs, rtp_ts: RtpTicks | None = None) -> OutputPacket | None:
         self._flowing = bool(self._frames) and (self._flowing or len(self._frames) > 1)
         return OutputPacket(pcm=self._frames.popleft(), epoch=0) if self._flowing else None
 

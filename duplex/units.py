@@ -29,6 +29,7 @@ POSITION_RATE = 48_000
 PTIME = Samples(960)
 """Audio of one RTP packet that we send: 20 ms."""
 NS_PER_S = 1_000_000_000
+_RTP_TICKS = 1 << 32
 _NS_PER_MS = 1_000_000
 _PER_MS = POSITION_RATE // 1000
 
@@ -51,6 +52,11 @@ class Span:
 def samples_from_ms(ms: float) -> Samples:
     """Return the position length of `ms` milliseconds, rounded to the nearest sample."""
     return Samples(round(ms * _PER_MS))
+
+
+def rtp_ticks(ticks: int) -> RtpTicks:
+    """Return a count of 48 kHz ticks as it stands in a header, wrapped."""
+    return RtpTicks(ticks % _RTP_TICKS)
 
 
 def ms_from_samples(n: int) -> int:

@@ -54,7 +54,7 @@ from duplex.session.events import SessionToken
 from duplex.session.messages import Connected, Detached, Disconnected, Inbound, Network, Sampled, StageOutput
 from duplex.session.view import LaneState
 from duplex.stages.contract import Role
-from duplex.units import MonoNs, ns_from_ms
+from duplex.units import MonoNs, RtpTicks, ns_from_ms
 
 _OUR_REASONS = frozenset({"error", EXPIRED})
 """Ends that the transport does not know of yet."""
@@ -136,9 +136,9 @@ class SessionActor:
         """Take n samples (16 kHz) that are declared silent."""
         self.hear(np.zeros(n, np.int16))
 
-    def next_packet(self, now: MonoNs) -> OutputPacket | None:
-        """Return the next 20 ms to send, or None when there is nothing to say."""
-        popped = None if self._closed else self._speaker.pop(now)
+    def next_packet(self, now: MonoNs, rtp_ts: RtpTicks | None = None) -> OutputPacket | None:
+        """Return the next 20 ms to send, or None when there is nothing to say; see `MediaSink`."""
+        popped = None if self._closed else self._speaker.pop(now, rtp_ts)
         if popped is None:
             return None
         if popped.reply is not None:

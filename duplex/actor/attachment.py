@@ -11,7 +11,7 @@ from typing import Protocol
 
 from duplex.media.contract import MediaSink, OutputPacket, ReceiverReport, Transport, VideoFrame
 from duplex.payloads import Int16Array
-from duplex.units import MonoNs
+from duplex.units import MonoNs, RtpTicks
 
 
 class Attachable(MediaSink, Protocol):
@@ -62,9 +62,9 @@ class Attachment:
         if self._session is not None:
             self._session.hear_silence(n)
 
-    def next_packet(self, now: MonoNs) -> OutputPacket | None:
+    def next_packet(self, now: MonoNs, rtp_ts: RtpTicks | None = None) -> OutputPacket | None:
         """See `MediaSink`."""
-        return None if self._session is None else self._session.next_packet(now)
+        return None if self._session is None else self._session.next_packet(now, rtp_ts)
 
     def report(self, report: ReceiverReport) -> None:
         """See `MediaSink`."""

@@ -14,7 +14,7 @@ from duplex.session.lane import Lane
 from duplex.session.messages import Sent
 from duplex.session.traits import Traits
 from duplex.timeline.playback import WallClockPlayer
-from duplex.units import POSITION_RATE, PTIME, MonoNs, Samples, samples_from_ms, seconds_from_ns
+from duplex.units import POSITION_RATE, PTIME, MonoNs, RtpTicks, Samples, rtp_ticks, samples_from_ms, seconds_from_ns
 
 _REPORT_EVERY = samples_from_ms(200)
 """Output between two `Sent` messages, when nothing special happens."""
@@ -61,12 +61,14 @@ class Speaker:
         self._playing: str | None = None
         self._cut_at: MonoNs | None = None
         """When the lane was cut, until the next packet has left."""
+        self._rtp_end: RtpTicks | None = None
+        """RTP timestamp at which what left ends."""
         self._pumped = 0
         self._player = WallClockPlayer()
 
     def attach(self) -> None:
         """Another transport leads to the listener."""
-        self._playing = self._cut_at = None
+        self._playing = self._cut_at = self._rtp_end = None
 
     def enqueue(self, effect: Enqueue) -> bool:
         """Queue audio of a reply; return False if that is more than may wait."""
@@ -84,8 +86,8 @@ class Speaker:
         self._pumped = self._player.position(now)
         return self._sent(cut=effect.epoch)
 
-    def pop(self, now: MonoNs) -> Popped | None:
-        """WebRTC: return the next 20 ms to send, or None when there is nothing to say."""
+    def pop(self, now: MonoNs, rtp_ts: RtpTicks | None) -> Popped | None:
+        """WebRTC: return the next 20 ms to send, or None when there is nothing to say; see `MediaSink.next_packet`."""
         if self._cut_at is not None:
             took = seconds_from_ns(MonoNs(now - self._cut_at))
             self._observe("duplex_barge_in_seconds", took, {"part": "egress"})
@@ -98,6 +100,7 @@ class Speaker:
             self._playing = None
             self._report()
             return None
+        self._rtp_end = rtp_ticks(rtp_ts + PTIME) if rtp_ts is not None else None
         if popped.epoch < self._lane.epoch:
             self._observe("duplex_stale_packets_total", 1, {})
         if popped.reply != self._playing or egress.unreported >= _REPORT_EVERY:
@@ -142,6 +145,7 @@ class Speaker:
             underruns=report.underruns if report is not None else 0,
             underrun=report.underrun if report is not None else Samples(0),
             cut=cut,
+            rtp_end=self._rtp_end,
         )
 
     def _report(self) -> None:

@@ -19,7 +19,7 @@ from duplex.media.jitter import Arrival, Conceal, JitterBuffer, JitterStats, Pla
 from duplex.media.loss import LossPolicy
 from duplex.media.rtp import LEVEL_SILENT, RtpPacket, RtpWriter, level_of
 from duplex.payloads import Int16Array
-from duplex.units import MonoNs
+from duplex.units import POSITION_RATE, MonoNs, rtp_ticks
 
 PTIME = 960
 _PER_HEARD = 3
@@ -159,7 +159,8 @@ class AudioOut:
         self._encoder = speaking(codec, settings)
         self._loss = LossPolicy(fec_loss_on=settings.fec_loss_on)
         self._rtp_ts = rtp_ts
-        self._step = PTIME * codec.clock_rate // 48_000
+        self._step = PTIME * codec.clock_rate // POSITION_RATE
+        self._at_position_rate = codec.clock_rate == POSITION_RATE
         self._measure_level = measure_level
         self._silent_for = 0
         self._protected = False
@@ -175,7 +176,7 @@ class AudioOut:
 
     def tick(self, number: int, now: MonoNs) -> Outgoing | None:
         """Return the packet of tick `number`, or None where none is due."""
-        said = self._sink.next_packet(now)
+        said = self._sink.next_packet(now, rtp_ticks(self.rtp_ts(number)) if self._at_position_rate else None)
         if said is not None:
             begins = self._silent_for > _FLUSH_PACKETS
             self._silent_for = 0

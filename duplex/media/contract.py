@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duplex.payloads import Int16Array
-from duplex.units import MonoNs
+from duplex.units import MonoNs, RtpTicks
 
 INPUT_RATE = 16_000
 """Rate at which a session hears."""
@@ -70,8 +70,12 @@ class MediaSink(Protocol):
     def hear_silence(self, n: int) -> None:
         """Take n samples (16 kHz) that are declared silent: no media, DTX, or lost past concealment."""
 
-    def next_packet(self, now: MonoNs) -> OutputPacket | None:
-        """Return the next 20 ms to send, or None when there is nothing to say (the transport may go DTX)."""
+    def next_packet(self, now: MonoNs, rtp_ts: RtpTicks | None = None) -> OutputPacket | None:
+        """Return the next 20 ms to send, or None when there is nothing to say (the transport may go DTX).
+
+        Args:
+            rtp_ts: timestamp that the packet gets; None where its clock is not of 48 kHz, or nothing is really sent.
+        """
 
     def report(self, report: ReceiverReport) -> None:
         """Take the client's view of our audio."""

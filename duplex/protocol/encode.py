@@ -153,8 +153,9 @@ class WireEncoder:
         if not self._webrtc:
             return []
         match event:
-            case PlayoutStarted():
-                kind = "started"
+            case PlayoutStarted(reply_id=reply_id, rtp_start=rtp_start):
+                started: _Event = {"type": "output_audio_buffer.started", "response_id": reply_id}
+                return [started if rtp_start is None else started | {"duplex": {"rtp_timestamp": rtp_start}}]
             case PlayoutStopped():
                 kind = "stopped"
             case PlayoutCleared():

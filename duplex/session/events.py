@@ -11,7 +11,7 @@ from typing import Literal
 from duplex.payloads import Int16Array
 from duplex.session.config import SessionConfig
 from duplex.session.picture_view import PictureView
-from duplex.units import Samples
+from duplex.units import RtpTicks, Samples
 
 ReplyStatus = Literal["accepted", "in_progress", "completed", "cancelled", "failed", "incomplete"]
 StatusReason = Literal[
@@ -199,6 +199,8 @@ class PlayoutStarted:
     """WebRTC: the reply's first audio left."""
 
     reply_id: str
+    rtp_start: RtpTicks | None = None
+    """RTP timestamp of its first sample, 48 kHz; None: not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from duplex.payloads import EncodedImage, JobId, Payload, StageError
 from duplex.session.config import SessionConfig
 from duplex.timeline.ledger import SentRange
-from duplex.units import MonoNs, Samples, Span
+from duplex.units import MonoNs, RtpTicks, Samples, Span
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +57,8 @@ class Sent:
     """Length of silence sent inside replies since the last message."""
     cut: int | None = None
     """The epoch to which the lane was just cut: nothing older leaves after these ranges."""
+    rtp_end: RtpTicks | None = None
+    """RTP timestamp at which the last range ends; None where there is none of 48 kHz."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

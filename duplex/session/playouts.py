@@ -24,7 +24,8 @@ from duplex.session.events import (
 )
 from duplex.session.lane import Lane, Playout, Reply
 from duplex.session.messages import PlaybackReport, Sent
-from duplex.units import MonoNs, Samples, samples_from_ns, seconds_from_ns, seconds_from_samples
+from duplex.timeline.ledger import rtp_start
+from duplex.units import MonoNs, RtpTicks, Samples, samples_from_ns, seconds_from_ns, seconds_from_samples
 
 
 class Playouts:
@@ -56,7 +57,7 @@ class Playouts:
             self._outbox.observe("duplex_underrun_seconds_total", seconds_from_samples(msg.underrun), observed="sent")
         for reply in list(self._lane):
             if reply.playout is Playout.QUEUED and self._lane.sent(reply):
-                self._playing(reply, now)
+                self._playing(reply, rtp_start(msg.ranges, msg.rtp_end, reply.id), now)
             self._tell_text(reply)
 
     def reported(self, msg: PlaybackReport, now: MonoNs) -> bool:
@@ -151,14 +152,14 @@ class Playouts:
 
     # Inside. --------------------------------------------------------------------------------------------------------
 
-    def _playing(self, reply: Reply, now: MonoNs) -> None:
+    def _playing(self, reply: Reply, begins: RtpTicks | None, now: MonoNs) -> None:
         """The first sound of a reply has left."""
         reply.playout = Playout.PLAYING
         reply.lost_before = self._lane.lost
         self.spoke = True
         reply.mark("sent", now)
         if self._webrtc:
-            self._outbox.send(PlayoutStarted(reply_id=reply.id))
+            self._outbox.send(PlayoutStarted(reply_id=reply.id, rtp_start=begins))
         marks = reply.marks
         if "speech_end" not in marks:
             return

@@ -13,7 +13,7 @@ from collections import deque
 from dataclasses import dataclass
 from enum import Enum
 
-from duplex.units import Samples
+from duplex.units import RtpTicks, Samples, rtp_ticks
 
 
 class Kind(Enum):
@@ -33,6 +33,18 @@ class SentRange:
     reply: str | None = None
     content_start: Samples = Samples(0)
     """Content position of its first sample (CONTENT and FADE)."""
+
+
+def rtp_start(ranges: tuple[SentRange, ...], rtp_end: RtpTicks | None, reply: str) -> RtpTicks | None:
+    """Return the RTP timestamp of the first sample of `reply` in `ranges`, which end at `rtp_end`; None: not known."""
+    if rtp_end is None:
+        return None
+    to_end = sum(int(sent.length) for sent in ranges)
+    for sent in ranges:
+        if sent.kind is Kind.CONTENT and sent.reply == reply:
+            return rtp_ticks(rtp_end - to_end)
+        to_end -= sent.length
+    return None
 
 
 @dataclass(slots=True)

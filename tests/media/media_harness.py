@@ -20,7 +20,7 @@ from duplex.media.peer import WebRtcPeer
 from duplex.media.ticker import Ticker
 from duplex.media.warm import certificate, warm_media
 from duplex.payloads import Int16Array
-from duplex.units import MonoNs
+from duplex.units import MonoNs, RtpTicks
 
 CEILING_S = 10.0
 """No wait in these tests is longer; none is expected to come near."""
@@ -61,7 +61,7 @@ class Sink:
         self.heard_samples += n
         self.silent_samples += n
 
-    def next_packet(self, now: MonoNs) -> OutputPacket | None:
+    def next_packet(self, now: MonoNs, rtp_ts: RtpTicks | None = None) -> OutputPacket | None:
         self.asked += 1
         pcm = self.to_say.pop(0) if self.to_say else None
         return None if pcm is None else OutputPacket(pcm=pcm, epoch=0)

@@ -30,10 +30,15 @@ from duplex.stages.contract import ModelPack
 from duplex.stages.graph import build_graph
 from duplex.stages.run import StageRunners
 from duplex.stages.runner import Deliver, StageSpan
-from duplex.units import MonoNs, ns_from_ms, ns_from_seconds
+from duplex.units import MonoNs, RtpTicks, ns_from_ms, ns_from_seconds, rtp_ticks, samples_from_ns
 
 TICK_NS = ns_from_ms(20)
 MIC_RATE = 16_000
+
+
+def rtp_of(now: MonoNs) -> RtpTicks:
+    """Return the RTP timestamp of what leaves at `now`: near the wrap in the beginning."""
+    return rtp_ticks(samples_from_ns(now) - 48_000)
 
 
 class World:
@@ -189,7 +194,7 @@ class Session:
             pcm[::2] *= -1
             self.actor.hear(pcm)
         if self._transport == "webrtc":
-            packet = self.actor.next_packet(now)
+            packet = self.actor.next_packet(now, rtp_of(now))
             self.packets.append((now, packet.pcm if packet else None, packet.epoch if packet else 0))
         else:
             self.actor.pump()

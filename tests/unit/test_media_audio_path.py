@@ -11,7 +11,7 @@ from duplex.media.audio_path import AudioIn, AudioOut, Outgoing
 from duplex.media.codec import AudioCodec
 from duplex.media.contract import OutputPacket, ReceiverReport, VideoFrame
 from duplex.payloads import Int16Array
-from duplex.units import MonoNs, ns_from_ms
+from duplex.units import MonoNs, RtpTicks, ns_from_ms
 
 pytestmark = pytest.mark.unit
 
@@ -25,6 +25,7 @@ class Sink:
         self.silent = 0
         self.say: dict[int, Int16Array] = {}
         self.tick = 0
+        self.asked: list[RtpTicks | None] = []
 
     def hear(self, pcm: Int16Array, arrived: MonoNs | None = None) -> None:
         self.heard.append(pcm)
@@ -32,7 +33,8 @@ class Sink:
     def hear_silence(self, n: int) -> None:
         self.silent += n
 
-    def next_packet(self, now: MonoNs) -> OutputPacket | None:
+    def next_packet(self, now: MonoNs, rtp_ts: RtpTicks | None = None) -> OutputPacket | None:
+        self.asked.append(rtp_ts)
         pcm = self.say.get(self.tick)
         return None if pcm is None else OutputPacket(pcm=pcm, epoch=0)
 
@@ -138,6 +140,7 @@ def test_c20_timestamps_follow_time_and_a_talk_spurt_is_marked() -> None:
     for number, packet in packets:
         assert packet.rtp_ts == (2**32 - 4000 + 960 * number) % 2**32
     assert [n for n, p in packets if p.marker] == [10, 135]
+    assert [sink.asked[n] for n, _ in packets] == [packet.rtp_ts for _, packet in packets]
     assert [p.rtp_seq for _, p in packets] == list(range(len(packets)))
 
 

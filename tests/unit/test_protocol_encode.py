@@ -28,7 +28,7 @@ from duplex.session.events import (
     Transcribed,
     TurnLimited,
 )
-from duplex.units import Samples
+from duplex.units import RtpTicks, Samples
 
 pytestmark = pytest.mark.unit
 
@@ -81,6 +81,12 @@ def test_the_output_buffer_shows_on_webrtc_only(event: type[PlayoutStarted]) -> 
     assert encoder("websocket").encode(event(reply_id="r")) == []
     (shown,) = encoder("webrtc").encode(event(reply_id="r"))
     assert shown["type"] == f"output_audio_buffer.{event.__name__.removeprefix('Playout').lower()}"
+    assert "duplex" not in shown
+
+
+def test_the_start_of_a_reply_names_its_rtp_timestamp_where_there_is_one() -> None:
+    (shown,) = encoder("webrtc").encode(PlayoutStarted(reply_id="r", rtp_start=RtpTicks(0)))
+    assert (shown["response_id"], shown["duplex"]) == ("r", {"rtp_timestamp": 0})
 
 
 def test_a_reply_that_is_not_open_cannot_end() -> None:

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duplex.timeline.ledger import EgressLedger, Kind, SentRange
+from duplex.timeline.ledger import EgressLedger, Kind, SentRange, rtp_start
 from duplex.timeline.playback import WallClockPlayer, WebRtcDelay
 from duplex.timeline.watermark import VideoWatermark, Watermark
-from duplex.units import MonoNs, Samples, ns_from_samples, samples_from_ms
+from duplex.units import MonoNs, RtpTicks, Samples, ns_from_samples, samples_from_ms
 
 pytestmark = pytest.mark.unit
 
@@ -75,6 +75,19 @@ def test_a_client_that_drops_its_buffer_rewinds_the_output_but_no_front() -> Non
     ledger.append(SentRange(kind=Kind.CONTENT, length=Samples(960), reply="b"))
     ledger.advance_played(10_960)
     assert (ledger.played("a"), ledger.played("b")) == (10_000, 960)
+
+
+def test_the_rtp_timestamp_of_a_reply_is_counted_back_from_where_its_range_ends() -> None:
+    def content(reply: str, length: int, start: int = 0) -> SentRange:
+        return SentRange(kind=Kind.CONTENT, length=Samples(length), reply=reply, content_start=Samples(start))
+
+    fade = SentRange(kind=Kind.FADE, length=Samples(100), reply="b")
+    silence = SentRange(kind=Kind.SILENCE, length=Samples(260))
+    ranges = (content("a", 600), fade, content("b", 480), silence, content("b", 480, 480))
+    assert rtp_start(ranges, RtpTicks(5000), "b") == 5000 - 480 - 260 - 480
+    assert rtp_start(ranges, RtpTicks(720), "b") == 2**32 - 500
+    assert rtp_start(ranges, RtpTicks(720), "c") is None
+    assert rtp_start(ranges, None, "b") is None
 
 
 def test_an_sdk_report_is_capped_at_what_was_sent_and_never_goes_back() -> None:
