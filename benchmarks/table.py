@@ -311,11 +311,54 @@ def plan_cost(f: dict[str, Any]) -> list[Row]:
     ]
 
 
+def playback_front(f: dict[str, Any]) -> list[Row]:
+    made_up = f"{f['concealed_share']:.0%}"
+    return [
+        (
+            f"reported front against the page's AudioWorklet, {f['calls']} calls of {f['replies']} replies: distance",
+            "p95 ≤ 30 ms", _fine(f["error_ms"]),
+        ),
+        ("— all reports, those too where the browser made up sound for late packets", "", _fine(f["error_ms_all_reports"])),
+        ("— share of those", "", made_up),
+        ("— against the plain clock, what the browser stretched not taken off", "", _fine(f["error_ms_by_the_clock"])),
+        ("load average", "", str(f["load_average_at_the_end"])),
+    ]  # fmt: skip
+
+
+_FAULTS = ("raises", "hangs", "slow", "memory")
+"""What befalls a stage in the simulated soak."""
+
+
+def soak_sim(f: dict[str, Any]) -> list[Row]:
+    """Every invariant is asserted on the way: a soak that broke one has no result."""
+    faults, ends = ", ".join(f"{f[kind]} {kind}" for kind in _FAULTS), ("completed", "cancelled", "failed")
+    return [
+        ("sessions on simulated time that come, act and go; acts", "1,000", f"{f['sessions']:,}; {f['acts']:,}"),
+        ("faults of stages meanwhile", "", faults),
+        ("replies", "", ", ".join(f"{f[f'replies {end}']} {end}" for end in ends)),
+        ("invariants violated", "0", "0"),
+        ("wall time", "", f"{f['wall_s']} s"),
+    ]
+
+
+def soak_live(f: dict[str, Any]) -> list[Row]:
+    rounds, growth = f["rounds"], f["growth"]
+    grown = f"{growth['rss_mb']:+} MB, {growth['open_files']:+}, {growth['threads']:+}, {growth['tasks']:+}"
+    broken = f"{f['duplex_stale_packets_total']:.0f}; {f['duplex_invariant_violations_total']:.0f}"
+    return [
+        (f"rounds of calls, model `{f['model']}`; minutes", "30 min", f"{len(rounds)}; {rounds[-1]['minute']}"),
+        ("memory, open files, threads, tasks: growth from the first rounds to the last", "flat", grown),
+        ("stale packets; invariants violated", "0; 0", broken),
+        ("load average", "", ", ".join(f"{load:.1f}" for load in f["load_average"])),
+    ]
+
+
 SECTIONS: tuple[tuple[str, str, Callable[[dict[str, Any]], list[Row]]], ...] = (
     ("ttfas", "How long until the answer is heard", ttfas),
     ("barge_in", "How fast an interruption silences the reply", barge_in),
     ("barge_in_sim", "Whether a cut holds", barge_in_sim),
     ("turn_taking", "Who is cut, and who is let finish", turn_taking),
+    ("playback_front", "How well the listener's place in a reply is known", playback_front),
     ("overhead", "What the server adds", overhead),
     ("core", "What the core costs", core),
     ("recording", "What recording costs", recording),
@@ -327,6 +370,8 @@ SECTIONS: tuple[tuple[str, str, Callable[[dict[str, Any]], list[Row]]], ...] = (
     ("simulator", "Policies, simulated (large profile)", simulator),
     ("sim_parameters", "What is not published, swept (simulated, large profile, trace `interrupted`)", sim_parameters),
     ("startup", "Start and memory", startup),
+    ("soak_sim", "A thousand sessions with faults", soak_sim),
+    ("soak_live", "Half an hour of calls", soak_live),
 )
 
 
