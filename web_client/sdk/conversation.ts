@@ -80,6 +80,7 @@ export class Conversation {
     });
     this.#playback = new PlaybackReporter({
       stats: () => this.stats(),
+      playing: () => this.#transport?.playing() ?? null,
       played: (front) => {
         this.#options.onPlayed?.(front);
         this.#send({ type: "duplex.playback.report", response_id: front.responseId, played_ms: front.playedMs });

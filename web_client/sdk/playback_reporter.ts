@@ -1,5 +1,9 @@
-/** Tells the server how far each reply has been played while it plays: `duplex.playback.report`, from `getStats`. */
-import { beginning, concealedMs, playedMs, rested, type Playout, playoutOf, stretchedMs } from "./playback.ts";
+/**
+ * Tells the server how far each reply has been played while it plays: `duplex.playback.report`. Measured by the packet that
+ * plays, where server and browser tell enough for that, else from `getStats` alone.
+ */
+import { beginning, concealedMs, outputMs, playedMs, rested, type Playout, playoutOf, stretchedMs } from "./playback.ts";
+import { playedOfPacketMs, playingPacket } from "./playing_packet.ts";
 import type { ServerEvent } from "./protocol.ts";
 
 /** Browsers count afresh about 20 times a second; the server lets the front go on by itself between reports. */
@@ -21,6 +25,8 @@ export interface PlayedFront {
 
 export interface PlaybackSource {
   stats(): Promise<readonly RTCStats[]>;
+  /** The packet of the voice that plays; null: not known. */
+  playing(): RTCRtpSynchronizationSource | null;
   /** A front was measured, to be told. */
   played(front: PlayedFront): void;
 }
@@ -29,6 +35,8 @@ export class PlaybackReporter {
   readonly #source: PlaybackSource;
   #timer: ReturnType<typeof setInterval> | undefined;
   #responseId: string | null = null;
+  /** RTP timestamp at which the reply begins; null: the server does not tell. */
+  #rtpStart: number | null = null;
   #begun: Playout | null = null;
   #latest: Playout | null = null;
   /** The last count in the pause since the former reply. */
@@ -52,6 +60,7 @@ export class PlaybackReporter {
         return;
       case "output_audio_buffer.started":
         this.#responseId = event.responseId;
+        this.#rtpStart = event.rtpStart ?? null;
         this.#begun = null;
         // The reply's first packet has just left the server: none of it should have come out of the jitter buffer yet.
         void this.#measure();
@@ -71,6 +80,7 @@ export class PlaybackReporter {
 
   #forget(): void {
     this.#responseId = null;
+    this.#rtpStart = null;
     this.#begun = null;
     this.#rest = null;
   }
@@ -94,10 +104,16 @@ export class PlaybackReporter {
     this.#source.played({
       responseId,
       at,
-      playedMs: playedMs(this.#begun, playout, at),
+      playedMs: this.#packetMs(outputMs(this.#begun, playout), skewMs, at) ?? playedMs(this.#begun, playout, at),
       concealedMs: concealedMs(playout) - concealedMs(this.#begun),
       stretchedMs: stretchedMs(playout) - stretchedMs(this.#begun),
       playout,
     });
+  }
+
+  /** What has been played by the packet that plays; null where it, or the beginning, is not known. */
+  #packetMs(delayMs: number, skewMs: number, now: number): number | null {
+    const packet = playingPacket(this.#source.playing(), skewMs);
+    return packet === null || this.#rtpStart === null ? null : playedOfPacketMs(this.#rtpStart, packet, now, delayMs);
   }
 }

@@ -76,7 +76,12 @@ export type ServerEvent =
       /** Why it was cancelled or is incomplete, or the error of a failed one; empty if unsaid. */
       readonly reason: string;
     }
-  | { readonly type: "output_audio_buffer.started"; readonly responseId: string }
+  | {
+      readonly type: "output_audio_buffer.started";
+      readonly responseId: string;
+      /** RTP timestamp of the reply's first sample, where the server tells. */
+      readonly rtpStart?: number;
+    }
   | { readonly type: "output_audio_buffer.stopped"; readonly responseId: string }
   | { readonly type: "output_audio_buffer.cleared"; readonly responseId: string }
   | { readonly type: "duplex.metrics"; readonly responseId: string; readonly split: LatencySplit };
@@ -226,6 +231,7 @@ const READERS: Readers = {
   "output_audio_buffer.started": (f) => ({
     type: "output_audio_buffer.started",
     responseId: text(f, "response_id"),
+    ...(isFields(f["duplex"]) ? { rtpStart: amount(f["duplex"], "rtp_timestamp") } : {}),
   }),
   "output_audio_buffer.stopped": (f) => ({
     type: "output_audio_buffer.stopped",

@@ -16,6 +16,8 @@ export interface Transport {
   setCamera(track: MediaStreamTrack | null): Promise<void>;
   /** What the browser measures of the connection; empty before it is up. */
   stats(): Promise<readonly RTCStats[]>;
+  /** The packet of the model's voice that the browser plays; null before the first. */
+  playing(): RTCRtpSynchronizationSource | null;
   /** Round trip time to the server in milliseconds, or null while it is not known. */
   rttMs(): Promise<number | null>;
   /** Hang up. Idempotent; no callback follows. */

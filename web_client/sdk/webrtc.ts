@@ -82,6 +82,11 @@ export class WebRtcTransport implements Transport {
     return all;
   }
 
+  playing(): RTCRtpSynchronizationSource | null {
+    // The audio section is the first.
+    return this.#peer?.getTransceivers()[0]?.receiver.getSynchronizationSources()[0] ?? null;
+  }
+
   async rttMs(): Promise<number | null> {
     for (const stats of await this.stats()) {
       const pair = stats as RTCIceCandidatePairStats;

@@ -35,6 +35,9 @@ class FakeTransport implements Transport {
   stats(): Promise<readonly RTCStats[]> {
     return Promise.resolve(this.report);
   }
+  playing(): null {
+    return null;
+  }
   rttMs(): Promise<number | null> {
     return Promise.resolve(null);
   }

@@ -100,13 +100,19 @@ describe("the jitter buffer", () => {
 describe("PlaybackReporter", () => {
   let report: readonly RTCStats[];
   let fronts: PlayedFront[];
+  let packet: RTCRtpSynchronizationSource | null;
   let reporter: PlaybackReporter;
 
   beforeEach(() => {
     vi.useFakeTimers();
     report = [];
     fronts = [];
-    reporter = new PlaybackReporter({ stats: () => Promise.resolve(report), played: (front) => fronts.push(front) });
+    packet = null;
+    reporter = new PlaybackReporter({
+      stats: () => Promise.resolve(report),
+      playing: () => packet,
+      played: (front) => fronts.push(front),
+    });
     reporter.take({ type: "session.created" });
   });
   afterEach(() => vi.useRealTimers());
@@ -122,6 +128,26 @@ describe("PlaybackReporter", () => {
     reporter.take({ type: "output_audio_buffer.stopped", responseId: "r" });
     await vi.advanceTimersByTimeAsync(10 * PLAYBACK_EVERY_MS);
     expect(fronts).toHaveLength(1);
+  });
+
+  it("goes by the packet that plays, where the server tells which one begins the reply", async () => {
+    const count = (outputs: number): void => {
+      const output = { type: "media-playout", id: "o", timestamp: 0, totalSamplesCount: outputs, totalPlayoutDelay: outputs / 100 };
+      report = [inbound({ timestamp: Date.now(), jitterBufferEmittedCount: 96 }), output as unknown as RTCStats];
+    };
+    count(0);
+    reporter.take({ type: "output_audio_buffer.started", responseId: "r", rtpStart: 2 ** 32 - 960 });
+    await vi.advanceTimersByTimeAsync(PLAYBACK_EVERY_MS);
+    expect(fronts).toHaveLength(1);
+    count(480);
+    const timestamp = performance.timeOrigin + performance.now() + PLAYBACK_EVERY_MS - 5;
+    packet = { timestamp, rtpTimestamp: 48 * 380, source: 1 };
+    await vi.advanceTimersByTimeAsync(PLAYBACK_EVERY_MS);
+    expect(fronts[1]?.playedMs).toBeCloseTo(20 + 380 + 5 - 10, 0);
+    reporter.take({ type: "output_audio_buffer.stopped", responseId: "r" });
+    reporter.take({ type: "output_audio_buffer.started", responseId: "s" });
+    await vi.advanceTimersByTimeAsync(2 * PLAYBACK_EVERY_MS);
+    expect(fronts.at(-1)).toMatchObject({ responseId: "s", playedMs: 0 });
   });
 
   it("counts from the pause before a reply whose event came late", async () => {

@@ -30,6 +30,9 @@ class FakeTransport implements Transport {
   stats(): Promise<readonly RTCStats[]> {
     return Promise.resolve([]);
   }
+  playing(): null {
+    return null;
+  }
   rttMs(): Promise<number | null> {
     return Promise.resolve(null);
   }
