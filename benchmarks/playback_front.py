@@ -1,4 +1,4 @@
-"""How well does the page know what has been played? Its reports of `getStats` against its own audio thread.
+"""How well does the page know what has been played? Its reports against its own audio thread.
 
 Headless Chromium opens the page of a server with the test double, whose voice sounds from its first sample on, and asks for
 replies in writing. While a reply plays the SDK reports its playback front twice a second; the AudioWorklet of the page knows

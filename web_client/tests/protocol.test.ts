@@ -50,6 +50,12 @@ describe("decode", () => {
     ).toMatchObject({ split: { endpointing: 0.2 } });
   });
 
+  it("finds the RTP timestamp at which a reply begins, where it is told", () => {
+    const started = { type: "output_audio_buffer.started", response_id: "r1" };
+    expect(event({ ...started, duplex: { rtp_timestamp: 7 } })).toEqual({ type: started.type, responseId: "r1", rtpStart: 7 });
+    expect(event(started)).toEqual({ type: started.type, responseId: "r1" });
+  });
+
   it("keeps markup as the text it is", () => {
     const delta = "<img src=x onerror=alert(1)>";
     expect(
