@@ -1,5 +1,14 @@
 /** `window.duplexDebug`, there only with `?debug` in the address: what the page has seen, for tests and the curious. */
-import type { Conversation, MeterReport, PlayedFront, ServerEvent, Side, Traffic, ViewState } from "../sdk/index.ts";
+import {
+  type Conversation,
+  type MeterReport,
+  type PlayedFront,
+  playoutOf,
+  type ServerEvent,
+  type Side,
+  type Traffic,
+  type ViewState,
+} from "../sdk/index.ts";
 import { type FrontError, FrontErrors } from "./front_error.ts";
 import { StatsPanel } from "./stats.ts";
 import type { Timeline } from "./timeline.ts";
@@ -34,6 +43,7 @@ export class DebugRecord {
   readonly #traffic: Traffic[] = [];
   readonly #levels: Record<Side, MeterReport[]> = { user: [], assistant: [] };
   readonly #errors = new FrontErrors();
+  #conversation: Conversation | null = null;
   readonly #phases: { at: number; phase: string }[] = [];
 
   traffic(traffic: Traffic): void {
@@ -44,14 +54,22 @@ export class DebugRecord {
 
   level(side: Side, report: MeterReport): void {
     keep(this.#levels[side], report, LEVELS_MAX);
-    if (side === "assistant" && report.sound !== null) this.#errors.sound(report.sound === "on", report.at);
+    if (side !== "assistant" || report.sound === null) return;
+    this.#errors.sound(report.sound === "on", report.at);
+    if (report.sound === "on") void this.#count(report.at);
   }
 
   played(front: PlayedFront): void {
     this.#errors.front(front);
   }
 
+  async #count(at: number): Promise<void> {
+    const playout = playoutOf((await this.#conversation?.stats()) ?? [], 0);
+    if (playout !== null) this.#errors.counted(at, playout);
+  }
+
   expose(conversation: Conversation, timeline: () => Timeline): void {
+    this.#conversation = conversation;
     new StatsPanel(conversation, this.#errors);
     conversation.subscribe(({ phase }) => {
       if (this.#phases.at(-1)?.phase !== phase) keep(this.#phases, { at: Date.now(), phase }, PHASES_MAX);

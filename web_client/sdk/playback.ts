@@ -104,7 +104,7 @@ export function outputMs(before: Playout, after: Playout): number {
   return outputs <= 0 ? 0 : ((after.outputDelayS - before.outputDelayS) / outputs) * 1000;
 }
 
-/** How much longer it took to play what left the buffer since the beginning, in milliseconds; negative: shorter. */
+/** How much longer it took to play what has left the buffer, because the browser stretched it, in milliseconds; negative: shorter. */
 export function stretchedMs(playout: Playout): number {
   return playout.stretched / SAMPLES_PER_MS;
 }
@@ -115,7 +115,7 @@ export function bufferMs(before: Playout, after: Playout): number | null {
   return emitted <= 0 ? null : ((after.bufferedS - before.bufferedS) / emitted) * 1000;
 }
 
-/** Sound that was made up because packets were missing, in milliseconds since the beginning. */
+/** Sound that was made up because packets were missing, in milliseconds. */
 export function concealedMs(playout: Playout): number {
   return (playout.concealed - playout.silentConcealed) / SAMPLES_PER_MS;
 }

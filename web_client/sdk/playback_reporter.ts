@@ -2,7 +2,7 @@
  * Tells the server how far each reply has been played while it plays: `duplex.playback.report`. Measured by the packet that
  * plays, where server and browser tell enough for that, else from `getStats` alone.
  */
-import { beginning, concealedMs, outputMs, playedMs, rested, type Playout, playoutOf, stretchedMs } from "./playback.ts";
+import { beginning, outputMs, playedMs, rested, type Playout, playoutOf } from "./playback.ts";
 import { playedOfPacketMs, playingPacket } from "./playing_packet.ts";
 import type { ServerEvent } from "./protocol.ts";
 
@@ -16,10 +16,6 @@ export interface PlayedFront {
   readonly at: number;
   /** Played from the reply's first sample. */
   readonly playedMs: number;
-  /** Of the time since the reply began, how much was filled with made-up sound because packets were missing. */
-  readonly concealedMs: number;
-  /** How much longer it took to play that, because the browser stretched it. */
-  readonly stretchedMs: number;
   readonly playout: Playout;
 }
 
@@ -105,8 +101,6 @@ export class PlaybackReporter {
       responseId,
       at,
       playedMs: this.#packetMs(outputMs(this.#begun, playout), skewMs, at) ?? playedMs(this.#begun, playout, at),
-      concealedMs: concealedMs(playout) - concealedMs(this.#begun),
-      stretchedMs: stretchedMs(playout) - stretchedMs(this.#begun),
       playout,
     });
   }

@@ -196,22 +196,26 @@ describe("PlaybackReporter", () => {
 });
 
 describe("FrontErrors", () => {
+  const counted = (concealedMs: number, stretchedMs: number): Playout =>
+    playout({ concealed: 48 * concealedMs, stretched: 48 * stretchedMs });
   const front = (at: number, playedMs: number, concealedMs = 0, stretchedMs = 0): PlayedFront => ({
     responseId: "r",
     at,
     playedMs,
-    concealedMs,
-    stretchedMs,
-    playout: NOTHING,
+    playout: counted(concealedMs, stretchedMs),
   });
+  const hears = (errors: FrontErrors, at: number): void => {
+    errors.sound(true, at);
+    errors.counted(at, NOTHING);
+  };
 
   it("compares what is reported with the time since the sound began, whichever is seen first", () => {
     const late = new FrontErrors();
     late.started("r", 1000);
-    late.sound(true, 1060);
+    hears(late, 1060);
     late.front(front(1560, 480));
     const early = new FrontErrors();
-    early.sound(true, 1060);
+    hears(early, 1060);
     early.started("r", 1070);
     early.front(front(1560, 480));
     for (const errors of [late, early]) expect(errors.all.map(({ errorMs }) => errorMs)).toEqual([-20]);
@@ -219,11 +223,11 @@ describe("FrontErrors", () => {
 
   it("compares nothing with the sound of an earlier reply, nor after a pause", () => {
     const errors = new FrontErrors();
-    errors.sound(true, 0);
+    hears(errors, 0);
     errors.started("r", 5000);
     errors.front(front(5500, 400));
     errors.sound(false, 5600);
-    errors.sound(true, 5900);
+    hears(errors, 5900);
     errors.front(front(6000, 900));
     expect(errors.all).toEqual([]);
   });
@@ -231,7 +235,7 @@ describe("FrontErrors", () => {
   it("is no fair judge where sound was made up", () => {
     const errors = new FrontErrors();
     errors.started("r", 0);
-    errors.sound(true, 60);
+    hears(errors, 60);
     errors.front(front(560, 500));
     errors.front(front(1060, 700, 300));
     expect(errors.all.map(({ concealedMs }) => concealedMs)).toEqual([0, 300]);
@@ -241,9 +245,22 @@ describe("FrontErrors", () => {
   it("takes the time for less sound where the browser stretched it", () => {
     const errors = new FrontErrors();
     errors.started("r", 0);
-    errors.sound(true, 60);
+    hears(errors, 60);
     errors.front(front(560, 450, 0, 40));
     expect(errors.all).toMatchObject([{ heardMs: 460, errorMs: -10 }]);
+  });
+
+  it("leaves out what was stretched and made up before the onset, and waits for the count of it", () => {
+    const errors = new FrontErrors();
+    errors.started("r", 0);
+    errors.sound(true, 60);
+    errors.front(front(560, 500, 40, 30));
+    errors.counted(20, NOTHING);
+    errors.front(front(1060, 1000, 40, 30));
+    expect(errors.all).toEqual([]);
+    errors.counted(60, counted(40, 30));
+    errors.front(front(1560, 1490, 40, 40));
+    expect(errors.fair).toMatchObject([{ concealedMs: 0, stretchedMs: 10, errorMs: 0 }]);
   });
 
   it("ranks by magnitude", () => {
