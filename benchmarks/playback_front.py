@@ -4,7 +4,7 @@ Headless Chromium opens the page of a server with the test double, whose voice s
 replies in writing. While a reply plays the SDK reports its playback front twice a second; the AudioWorklet of the page knows
 when the reply became audible. The error is the reported front less the time since then; positive: the report is ahead of the
 ear. The browser stretches and shortens sound to fill or empty its buffer, so the same time holds less or more of the reply: that
-is taken off the time by the browser's own count, and the plain comparison with the clock is given as well
+is taken off the time by the browser's own count since the onset, and the plain comparison with the clock is given as well
 (`error_ms_by_the_clock`). The worklet cannot tell a reply from what the browser makes up for late packets, so figures are given
 for all reports and for those of replies without such sound up to then (less than 10 ms); `concealed_share` says how many there
 were not. Each call is a browser of its own, as the error is nearly constant within one.
