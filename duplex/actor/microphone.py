@@ -1,6 +1,6 @@
 """What a session hears, on its way to the core: cleaned, kept, analysed in VAD windows or given to a model in lock-step.
 
-input ─► processing ─► ring ─┬► windows, `_WINDOWS_IN_FLIGHT` at once ─► VAD ─► echo gate ─► Heard
+input ─► processing ─► ring ─┬► windows, `_WINDOWS_IN_FLIGHT` at once ─► VAD ─► echo gate ─► voice's end ─► Heard
 appended audio waits before  └► ticks, `_TICKS_IN_FLIGHT` at once ─► the model
 """
 
@@ -17,6 +17,7 @@ from duplex.media.echo_gate import HISTORY, EchoGate, reference_ms
 from duplex.media.processing import AudioProcessor, Processing
 from duplex.media.reference import Reference
 from duplex.media.resample import StreamResampler
+from duplex.media.voice_end import VoiceEnd
 from duplex.payloads import (
     INPUT_LANE,
     Address,
@@ -81,6 +82,7 @@ class Microphone:
         gated = settings.echo.gate and self._webrtc and not traits.tick_mode
         self._reference = Reference(reference_ms(settings.echo))
         self._echo = EchoGate(settings.echo, self._reference) if gated else None
+        self._voice_end = VoiceEnd(settings.turn.release_drop_db, settings.turn.release_threshold)
         self._processing = Processing()
         self._processor: AudioProcessor | None = None
         self._resampler = StreamResampler(WEBSOCKET_RATE, INPUT_RATE)
@@ -156,6 +158,7 @@ class Microphone:
         probability = payload.probability if isinstance(payload, VoiceProbability) else 0.0
         if self._is_echo(window.span, probability):
             probability = 0.0
+        probability = self._voice_end.probability(window.pcm, probability)
         if not self._core.ignores(probability):
             return Heard(span=window.span, probability=probability, arrived=job.pace.since)
         start = window.span.start if self._silence is None else self._silence.span.start

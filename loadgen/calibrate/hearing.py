@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from duplex.config import TurnSettings
+from duplex.media.voice_end import VoiceEnd
 from duplex.payloads import Job, Role, TurnEnd, VoiceProbability, VoiceWindow
 from duplex.session.config import TurnDetection
 from duplex.session.turns import TurnTracker, limits_for
@@ -79,13 +80,15 @@ def _speech_end(stages: Stages, turn: Spoken, phase: int, session: str, times: l
     """Return where the production tracker sees the turn's end, as a position in its audio."""
     shift = phase * _WINDOW // _PHASES
     pcm = np.concatenate([np.zeros(shift, np.int16), turn.pcm])
-    tracker = TurnTracker(limits_for(TurnDetection(), TurnSettings()))
+    settings = TurnSettings()
+    tracker = TurnTracker(limits_for(TurnDetection(), settings))
+    voice_end = VoiceEnd(settings.release_drop_db, settings.release_threshold)
     for start in range(0, len(pcm) - _WINDOW + 1, _WINDOW):
         span = Span(Samples(start * PER_SAMPLE), Samples((start + _WINDOW) * PER_SAMPLE))
-        window = job(VoiceWindow(span=span, pcm=pcm[start : start + _WINDOW]), session=session)
-        (heard,), took = stages.step(Role.VAD, [window])
+        window = pcm[start : start + _WINDOW]
+        (heard,), took = stages.step(Role.VAD, [job(VoiceWindow(span=span, pcm=window), session=session)])
         assert isinstance(heard, VoiceProbability)
-        tracker.window(span, heard.probability)
+        tracker.window(span, voice_end.probability(window, heard.probability))
         times.append(took.ms)
     stages.batch[Role.VAD].release(session)
     return Samples(tracker.speech_end - shift * PER_SAMPLE)
