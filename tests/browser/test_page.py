@@ -154,6 +154,8 @@ def test_a_refused_microphone_leaves_text(serve: Serve, visit: Open) -> None:
     seen = visit(serve(script=[ANSWER]))
     of(seen, "talk").click()
     expect(of(seen, "notice")).to_contain_text("The microphone is blocked")
+    notice, talk = of(seen, "notice").bounding_box(), of(seen, "talk").bounding_box()
+    assert notice and talk and notice["y"] >= talk["y"] + talk["height"], "a notice covers no control"
     of(seen, "notice-text").click()
     seen.phase("listening")
     expect(of(seen, "notice")).to_be_hidden()

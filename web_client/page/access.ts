@@ -6,7 +6,7 @@
  */
 import { ConnectError } from "../sdk/problem.ts";
 import { type ClientSecret, createClientSecret, readSecret, type SecretScope } from "../sdk/secret.ts";
-import { byId, setText } from "./dom.ts";
+import { make, setText } from "./dom.ts";
 import { accessWords } from "./words.ts";
 
 const STORED_AS = { sessions: "duplex.client_secret", dashboard: "duplex.dashboard_secret" } as const;
@@ -15,10 +15,10 @@ const LIFE_S = 7200;
 const LEFT_S_MIN = 5;
 
 export class Access {
-  readonly #dialog = byId("access", HTMLDialogElement);
-  readonly #box = byId("access-key", HTMLInputElement);
-  readonly #text = byId("access-text", HTMLParagraphElement);
-  readonly #submit = byId("access-submit", HTMLButtonElement);
+  readonly #dialog = make("dialog", "access");
+  readonly #box = make("input", "access-key");
+  readonly #text = make("p", "notice-text");
+  readonly #submit = make("button", "action", "Continue");
   readonly #url: string;
   readonly #scope: SecretScope;
   #secret: ClientSecret | null;
@@ -31,12 +31,7 @@ export class Access {
     this.#url = url;
     this.#scope = scope;
     this.#secret = readSecret(read(scope) ?? "");
-    byId("access-form", HTMLFormElement).addEventListener("submit", (event) => {
-      event.preventDefault();
-      void this.#exchange().then((given) => (given ? granted() : undefined));
-    });
-    byId("access-cancel", HTMLButtonElement).addEventListener("click", () => this.#dialog.close());
-    this.#dialog.addEventListener("close", () => (this.#box.value = ""));
+    this.#build(granted);
   }
 
   get isOpen(): boolean {
@@ -55,6 +50,31 @@ export class Access {
     write(this.#scope, null);
     setText(this.#text, accessWords(null));
     if (!this.#dialog.open) this.#dialog.showModal();
+  }
+
+  #build(granted: () => void): void {
+    const title = make("h2", "notice-title", "This server asks for a key");
+    title.id = "access-title";
+    this.#text.role = "status";
+    this.#box.type = "password";
+    this.#box.autocomplete = "off";
+    this.#box.required = true;
+    this.#box.placeholder = this.#box.ariaLabel = "API key";
+    this.#box.dataset["testid"] = "access-key";
+    this.#submit.dataset["testid"] = "access-submit";
+    const cancel = make("button", "action", "Cancel");
+    cancel.type = "button";
+    cancel.addEventListener("click", () => this.#dialog.close());
+    const form = make("form", "access-form", title, this.#text, this.#box, make("div", "notice-actions", this.#submit, cancel));
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      void this.#exchange().then((given) => (given ? granted() : undefined));
+    });
+    this.#dialog.dataset["testid"] = "access";
+    this.#dialog.setAttribute("aria-labelledby", title.id);
+    this.#dialog.addEventListener("close", () => (this.#box.value = ""));
+    this.#dialog.append(form);
+    document.body.append(this.#dialog);
   }
 
   async #exchange(): Promise<boolean> {

@@ -184,8 +184,8 @@ addEventListener("keydown", (event) => {
   if (event.key === "Escape" && !split.isOpen && !access.isOpen && !devices.isOpen) conversation.interrupt();
   const within = (selector: string): boolean => event.target instanceof Element && event.target.closest(selector) !== null;
   if (within("input, select, dialog")) return;
-  // A button or a link has its own meaning for these two.
-  if ((event.key === " " || event.key === "Enter") && within("button, a, [popover]")) return;
+  // A button or a link has its own meaning for these two, and the captions scroll by one of them.
+  if ((event.key === " " || event.key === "Enter") && within("button, a, [popover], [role=log]")) return;
   const act = KEYS[event.key.toLowerCase()];
   if (act === undefined) return;
   event.preventDefault();

@@ -21,7 +21,7 @@ export function stateWords(state: ViewState): StateWords {
     case "speaking":
       return {
         label: "Speaking",
-        hint: state.microphone === "live" ? "Talk over it to interrupt." : "Press Esc or stop to interrupt.",
+        hint: state.microphone === "live" ? "Talk over it to interrupt." : "Press stop to interrupt.",
       };
     case "interrupted":
       return { label: "Interrupted", hint: "It keeps only what you heard." };
@@ -237,7 +237,7 @@ export const SHORTCUTS = [
   ["C", "Camera on or off"],
   ["Esc", "Stop the assistant"],
   ["/", "Type a message"],
-  ["?", "Devices and shortcuts"],
+  ["?", "This dialog"],
 ] as const;
 
 export const SUGGESTIONS = [

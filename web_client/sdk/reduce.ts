@@ -12,6 +12,7 @@ import { joined, learnRate } from "./heard.ts";
 import type { Problem } from "./problem.ts";
 import type { Item, ServerEvent } from "./protocol.ts";
 import {
+  type AwaitedTurn,
   type Caption,
   type Happening,
   INITIAL,
@@ -51,10 +52,14 @@ function reduceLocal(state: ViewState, at: number, event: LocalEvent): ViewState
       return { ...state, camera: event.camera };
     case "local.said": {
       const caption: UserCaption = { kind: "user", id: event.itemId, text: event.text, by: "text", progress: "final" };
-      return awaitingReply({ ...state, captions: [...state.captions, caption] }, { by: "text", turnAt: at });
+      return awaitingReply({ ...state, captions: [...state.captions, caption] }, {
+        itemId: event.itemId,
+        by: "text",
+        turnAt: at,
+      });
     }
     case "local.retried":
-      return awaitingReply(state, { by: "text", turnAt: at });
+      return awaitingReply(state, { itemId: null, by: "text", turnAt: at });
     case "local.sound":
       return soundChanged(state, at, event.on);
     case "local.rtt":
@@ -82,7 +87,7 @@ function reduceServer(state: ViewState, at: number, event: ServerEvent): ViewSta
     case "input_audio_buffer.committed":
       return committed(state, at, event.itemId);
     case "input_audio_buffer.cleared":
-      return { ...withoutUnfinished(state, null), userSpeaking: false };
+      return atRest({ ...withoutUnfinished(state, null), userSpeaking: false });
     case "conversation.item.added":
     case "conversation.item.done":
       if (event.item.restored === true && event.item.role === "assistant") return restoredReply(state, event.item);
@@ -92,7 +97,7 @@ function reduceServer(state: ViewState, at: number, event: ServerEvent): ViewSta
     case "conversation.item.input_audio_transcription.completed":
       return transcribed(state, event.itemId, event.transcript.trim());
     case "conversation.item.input_audio_transcription.failed":
-      return withUser(state, event.itemId, { progress: "failed" });
+      return unanswered(withUser(state, event.itemId, { progress: "failed" }), event.itemId);
     case "conversation.item.retrieved":
       return withReply(state, (reply) => reply.id === event.item.id && reply.playout === "cut", {
         heardText: event.item.text,
@@ -222,11 +227,25 @@ function committed(state: ViewState, at: number, itemId: string): ViewState {
   const placed = known
     ? withUser(state, itemId, (was) => (was.progress === "speaking" ? { progress: "waiting" } : {}))
     : { ...state, captions: [...state.captions, caption] };
-  return awaitingReply({ ...placed, userSpeaking: false }, { by: "voice", turnAt: at });
+  const heard: ViewState = { ...placed, userSpeaking: false };
+  // A reply that was created while the user spoke has waited for these words: it answers them too, and no other follows.
+  return state.makingId !== null && state.timings[state.makingId] !== undefined
+    ? { ...withTiming(heard, state.makingId, { by: "voice", turnAt: at }), phase: afterSpeech(heard) }
+    : awaitingReply(heard, { itemId, by: "voice", turnAt: at });
 }
 
-function awaitingReply(state: ViewState, turn: Pick<Timing, "by" | "turnAt">): ViewState {
+function awaitingReply(state: ViewState, turn: AwaitedTurn): ViewState {
   return { ...state, turn, phase: afterSpeech(state) };
+}
+
+/** The server answers no turn without words: if the reply was awaited for this one, none is. */
+function unanswered(state: ViewState, itemId: string): ViewState {
+  return state.turn?.itemId === itemId ? atRest({ ...state, turn: null }) : state;
+}
+
+/** Thinking is over where no reply is to come. */
+function atRest(state: ViewState): ViewState {
+  return state.phase === "thinking" && !awaits(state) ? { ...state, phase: "listening" } : state;
 }
 
 /** An item of the user's as the server holds it; text that we typed is already shown under the same id. */
@@ -245,7 +264,9 @@ function userItem(state: ViewState, item: Item): ViewState {
 }
 
 function transcribed(state: ViewState, itemId: string, transcript: string): ViewState {
-  if (transcript === "") return { ...state, captions: state.captions.filter((caption) => caption.id !== itemId) };
+  if (transcript === "") {
+    return unanswered({ ...state, captions: state.captions.filter((caption) => caption.id !== itemId) }, itemId);
+  }
   return withUser(state, itemId, { text: transcript, progress: "final" });
 }
 
@@ -342,9 +363,7 @@ function responseDone(
   if (event.status === "cancelled") return playoutCut(marked, at, event.responseId);
   const reply = replyOf(marked, event.responseId);
   const soundless = reply === undefined || reply.modality === "text" || event.status === "failed";
-  return soundless && marked.phase === "thinking" && !awaits(marked)
-    ? { ...marked, phase: "listening" }
-    : marked;
+  return soundless ? atRest(marked) : marked;
 }
 
 function playoutStarted(state: ViewState, at: number, responseId: string): ViewState {

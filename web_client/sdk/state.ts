@@ -73,6 +73,11 @@ export interface Timing {
   readonly split: LatencySplit | null;
 }
 
+export interface AwaitedTurn extends Pick<Timing, "by" | "turnAt"> {
+  /** The item of the turn; null: a reply is asked for again. */
+  readonly itemId: string | null;
+}
+
 export interface ViewState {
   readonly phase: Phase;
   readonly userSpeaking: boolean;
@@ -85,8 +90,8 @@ export interface ViewState {
   readonly playingId: string | null;
   /** Replies whose item is not known yet. */
   readonly timings: Readonly<Record<string, Timing>>;
-  /** The turn that waits for its reply. */
-  readonly turn: Pick<Timing, "by" | "turnAt"> | null;
+  /** The turn that waits for its reply to be created. */
+  readonly turn: AwaitedTurn | null;
   /** When the remote stream last became audible, and whether it still is. */
   readonly sound: { readonly from: number; readonly on: boolean } | null;
   readonly rttMs: number;

@@ -240,6 +240,28 @@ describe("an interruption", () => {
   });
 });
 
+describe("a reply that does not come", () => {
+  it("is not awaited for a turn without words", () => {
+    const state = play([...CONNECT, ...ASK, [2100, { ...said("u1"), transcript: " " }]]);
+    expect(state).toMatchObject({ phase: "listening", turn: null });
+  });
+
+  it("is not awaited for a turn that could not be transcribed", () => {
+    const failed: ServerEvent = { type: "conversation.item.input_audio_transcription.failed", itemId: "u1" };
+    expect(play([...CONNECT, ...ASK, [2100, failed]])).toMatchObject({ phase: "listening", turn: null });
+  });
+
+  it("is not awaited for speech that was thrown away", () => {
+    const state = play([...CONNECT, ...ASK.slice(0, 2), [2000, { type: "input_audio_buffer.cleared" }]]);
+    expect(state.phase).toBe("listening");
+  });
+
+  it("is awaited on for what was typed beside a turn without words", () => {
+    const typed: LocalEvent = { type: "local.said", itemId: "u2", text: "Hello" };
+    expect(play([...CONNECT, ...ASK, [2050, typed], [2100, { ...said("u1"), transcript: "" }]]).phase).toBe("thinking");
+  });
+});
+
 describe("typing", () => {
   it("shows the message once, though the server repeats it", () => {
     const echo = { id: "u1", role: "user", text: "Hello", spoken: false } as const;
@@ -251,6 +273,22 @@ describe("typing", () => {
     ]);
     expect(words(state.captions)).toEqual(["Hello"]);
     expect(state.phase).toBe("thinking");
+  });
+
+  it("while speaking is answered together with the speech: no other reply is awaited", () => {
+    const steps: readonly Step[] = [
+      ...ASK.slice(0, 1),
+      [1500, { type: "local.microphone", microphone: "muted" }],
+      [1600, { type: "local.said", itemId: "u2", text: "Hello" }],
+      [1610, { type: "response.created", responseId: "r1" }],
+      ...ASK.slice(1),
+      [2200, said("u1")],
+      ...ANSWER.slice(2),
+    ];
+    const speaking = play([...CONNECT, ...steps]);
+    expect(speaking).toMatchObject({ phase: "speaking", turn: null });
+    expect(ttfasHeard(reply(speaking).timing)).toEqual({ ms: 450, from: "turn" });
+    expect(play(FINISH, speaking).phase).toBe("listening");
   });
 
   it("ends thinking with a reply that makes no sound", () => {

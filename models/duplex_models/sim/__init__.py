@@ -26,7 +26,7 @@ from duplex_models.sim.stages import (
 )
 from duplex_models.sim.tick import SimTick
 
-NOTICE = "This is `sim`, a test double: its answers are scripted and its voice is a tone. It is not a model."
+NOTICE = "This is sim, a test double: its answers are scripted and its voice is a tone. It is not a model."
 
 
 class SimOptions(BaseModel):
