@@ -32,7 +32,8 @@ test: $(VENV)/.dev $(WEB)/dist/index.html chromium  ## Check and test everything
 	@$(MAKE) --no-print-directory --jobs=$(words $(TOGETHER)) $(WHOLE) $(TOGETHER)
 	$(BIN)/python -m pytest $(patsubst %,--ignore=tests/%,$(COMPUTING) $(WAITING))
 
-test-sim: CALM := nice -n 10  # it takes longest
+# The longest of them goes before the others.
+test-sim: CALM := nice -n 10
 $(COMPUTING:%=test-%): test-%: $(VENV)/.dev
 	$(CALM) $(BIN)/python -m pytest tests/$*
 
