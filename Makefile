@@ -12,7 +12,14 @@ HUSH := 2> >(grep -v "is not installed\|but you have\|dependency resolver" >&2)
 # One moving line that says what is being fetched.
 SHOW := | awk '/^(Collecting|Installing|Successfully)/ { printf "\r      %-72.72s", $$1 " " $$2; fflush() } END { print "" }'
 
-.PHONY: run test page check bench clients lock clean chromium
+# What only computes gives way to what waits for packets and looks at the clock; together they fill two cores.
+CALM := nice -n 19
+COMPUTING := unit sim
+WAITING := media protocol
+TOGETHER := check test-page $(COMPUTING:%=test-%) $(WAITING:%=test-%)
+WHOLE := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
+
+.PHONY: run test page check bench clients lock clean chromium $(TOGETHER)
 
 run: $(VENV)/.runtime $(WEB)/dist/index.html  ## Start the server with the default models and its page.
 	@echo "[3/3] loading the models; the page opens at the address below once it says ready"
@@ -20,16 +27,28 @@ run: $(VENV)/.runtime $(WEB)/dist/index.html  ## Start the server with the defau
 
 page: $(WEB)/dist/index.html  ## Build the page.
 
-test: $(VENV)/.dev $(WEB)/dist/index.html chromium check  ## Check and test everything.
-	cd $(WEB) && npm test
-	$(BIN)/python -m pytest
+test: $(VENV)/.dev $(WEB)/dist/index.html chromium  ## Check and test everything.
+	@echo "      $(TOGETHER), side by side: each shows what it did when it is over"
+	@$(MAKE) --no-print-directory --jobs=$(words $(TOGETHER)) $(WHOLE) $(TOGETHER)
+	$(BIN)/python -m pytest $(patsubst %,--ignore=tests/%,$(COMPUTING) $(WAITING))
+
+# The longest of them goes before the others.
+test-sim: CALM := nice -n 10
+$(COMPUTING:%=test-%): test-%: $(VENV)/.dev
+	$(CALM) $(BIN)/python -m pytest tests/$*
+
+$(WAITING:%=test-%): test-%: $(VENV)/.dev
+	$(BIN)/python -m pytest tests/$*
+
+test-page: $(WEB)/node_modules/.installed
+	cd $(WEB) && $(CALM) npm test
 
 check: $(VENV)/.dev $(WEB)/node_modules/.installed  ## Format, lint, types, import contracts.
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
-	cd $(WEB) && npm run check
+	$(CALM) $(BIN)/mypy
+	$(CALM) $(BIN)/lint-imports
+	cd $(WEB) && $(CALM) npm run check
 
 bench: $(VENV)/.dev $(WEB)/dist/index.html chromium  ## Measure the figures of docs/performance.md (about 20 minutes).
 	$(BIN)/python -m benchmarks $(ARGS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import queue
@@ -28,12 +29,24 @@ _END_S_MAX = 10.0
 
 @dataclass(kw_only=True)
 class Server:
-    """A running server."""
+    """A server that runs or is about to: it loads while the caller does something else, such as starting a browser."""
 
-    url: str
     process: subprocess.Popen[str]
-    output: list[str]
+    output: list[str] = field(default_factory=list)
     """What it has printed so far."""
+    ready: queue.SimpleQueue[str | None] = field(default_factory=queue.SimpleQueue)
+    """Its URL once it serves; None when it ends."""
+
+    @functools.cached_property
+    def url(self) -> str:
+        """Its address; waits for its `ready` line."""
+        try:
+            url = self.ready.get(timeout=READY_S_MAX)
+        except queue.Empty:
+            url = None
+        if url is None:
+            pytest.fail(f"the server did not start:\n{''.join(self.output)}")
+        return url
 
 
 Serve = Callable[..., Server]
@@ -84,7 +97,7 @@ Open = Callable[..., Visit]
 
 
 class RunningServer:
-    """Context manager of a server with a configuration file: from its `ready` line to its end."""
+    """Context manager of a server with a configuration file: from its start to its end."""
 
     def __init__(self, config: Path) -> None:
         self._command = [sys.executable, "-m", "duplex.cli", "serve", "--port", "0", "--config", str(config)]
@@ -94,18 +107,10 @@ class RunningServer:
         self._process = subprocess.Popen(
             self._command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
-        output: list[str] = []
-        ready: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self._reader = threading.Thread(target=self._read, args=(output, ready), daemon=True)
+        server = Server(process=self._process)
+        self._reader = threading.Thread(target=self._read, args=(server.output, server.ready), daemon=True)
         self._reader.start()
-        try:
-            url = ready.get(timeout=READY_S_MAX)
-        except queue.Empty:
-            url = None
-        if url is None:
-            self.__exit__()
-            pytest.fail(f"the server did not start:\n{''.join(output)}")
-        return Server(url=url, process=self._process, output=output)
+        return server
 
     def __exit__(
         self,

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import pytest
 from browser_harness import ROOT, Open, RunningServer, Serve, Server, Visit, toml
-from playwright.sync_api import Playwright, sync_playwright
+from playwright.sync_api import Browser, Playwright, sync_playwright
 
 CLIENT = ROOT / "web_client"
 _CHROMIUM_FLAGS = [
@@ -50,7 +50,7 @@ def built_page() -> Path:
 def serve(built_page: Path, tmp_path: Path) -> Iterator[Serve]:
     """Start servers: `serve(script=[...], server={...}, settings={"turn": {...}})`; options are the sim pack's.
 
-    They end with the test.
+    They end with the test, and wait for no page that has left without a hang-up, as pages do that may come back.
     """
     with ExitStack() as stack:
 
@@ -62,7 +62,7 @@ def serve(built_page: Path, tmp_path: Path) -> Iterator[Serve]:
                 toml(
                     {
                         **(settings or {}),
-                        "server": server or {},
+                        "server": {"drain_timeout_s": 0.0, **(server or {})},
                         "admission": {"measured": False},
                         "model": {"pack": "sim"},
                         "model.options": options,
@@ -74,32 +74,42 @@ def serve(built_page: Path, tmp_path: Path) -> Iterator[Serve]:
         yield start
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def playwright() -> Iterator[Playwright]:
-    """The driver of the browsers. It keeps a loop running in this thread, so it must be gone before other modules' tests."""
+    """The driver of the browsers. It keeps a loop running in this thread, so it must be gone before other folders' tests."""
     with sync_playwright() as driver:
         yield driver
 
 
+def launch(playwright: Playwright, *flags: str) -> Browser:
+    """Start a browser."""
+    executable = shutil.which("chromium") or shutil.which("google-chrome")
+    return playwright.chromium.launch(executable_path=executable, headless=True, args=[*_CHROMIUM_FLAGS, *flags])
+
+
+@pytest.fixture(scope="package")
+def deaf(playwright: Playwright) -> Iterator[Browser]:
+    """The browser of all pages without a microphone; they share nothing of it but its process."""
+    with launch(playwright) as browser:
+        yield browser
+
+
 @pytest.fixture
-def visit(playwright: Playwright) -> Iterator[Open]:
-    """Open the page of a server in a browser of its own.
+def visit(playwright: Playwright, deaf: Browser) -> Iterator[Open]:
+    """Open the page of a server, in a browser of its own if it hears something; the server may still be loading meanwhile.
 
     `microphone` is the wav that it hears, once; without one the microphone is there and refused.
     """
-    executable = shutil.which("chromium") or shutil.which("google-chrome")
     with ExitStack() as stack:
 
         def open_page(server: Server, *, microphone: Path | None = None, **context: Any) -> Visit:
-            heard = [f"--use-file-for-fake-audio-capture={microphone}%noloop", "--use-fake-ui-for-media-stream"]
-            flags = [*_CHROMIUM_FLAGS, *(heard if microphone else [])]
-            browser = playwright.chromium.launch(executable_path=executable, headless=True, args=flags)
-            stack.callback(browser.close)
-            page = browser.new_page(**context)
+            browser = deaf
+            if microphone is not None:
+                heard = f"--use-file-for-fake-audio-capture={microphone}%noloop"
+                browser = stack.enter_context(launch(playwright, heard, "--use-fake-ui-for-media-stream"))
+            page = stack.enter_context(browser.new_page(**context))
             seen = Visit(page=page)
             seen.watch(server.url)
-            # Leaving the page hangs up, so that the server need not wait for a peer that vanished.
-            stack.callback(page.goto, "about:blank")
             page.goto(f"{server.url}/?debug")
             return seen
 

@@ -17,7 +17,7 @@ ANSWERED_MS_MAX = 30_000
 @pytest.fixture
 def default_model(built_page: Path, tmp_path: Path) -> Iterator[Server]:
     config = tmp_path / "config.toml"
-    config.write_text(toml({"model": {"pack": "local"}}))
+    config.write_text(toml({"server": {"drain_timeout_s": 0.0}, "model": {"pack": "local"}}))
     with RunningServer(config) as server:
         yield server
 

@@ -8,7 +8,7 @@ import pytest
 from browser_harness import Open, Serve
 from microphone_wav import write
 from playwright.sync_api import expect
-from test_looks import OVERFLOW, PICTURES, SCHEMES, SIZES
+from test_looks import OVERFLOW, PICTURES, REDRAWN_MS, SCHEMES, SIZES
 
 pytestmark = pytest.mark.browser
 
@@ -38,8 +38,8 @@ def test_recording_limits_and_the_end(serve: Serve, visit: Open, tmp_path: Path)
             page.set_viewport_size({"width": width, "height": height})
             for scheme in SCHEMES:
                 page.emulate_media(color_scheme=scheme)
-                page.wait_for_timeout(300)  # colours glide
-                page.screenshot(path=PICTURES / f"{size}-{scheme}-{name}.png")
+                page.wait_for_timeout(REDRAWN_MS)
+                page.screenshot(path=PICTURES / f"{size}-{scheme}-{name}.png", animations="disabled")
             assert not page.evaluate(OVERFLOW), f"{name}: the page fits its window"
 
     recorded, notice, left = (page.get_by_test_id(each) for each in ("recorded", "notice", "time-left"))

@@ -14,6 +14,8 @@ pytestmark = pytest.mark.browser
 PICTURES = ROOT / "test-results" / "page"
 SIZES = {"desktop": (1280, 800), "phone": (390, 844)}
 SCHEMES: tuple[Literal["light"], Literal["dark"]] = ("light", "dark")
+REDRAWN_MS = 50
+"""After a change of colours: canvases are drawn anew. What glides is at its end in a picture without animations."""
 SCRIPT = [
     "The capital of Italy is Rome. It lies on the Tiber, and about three million people live there.",
     "It covers five hundred square miles. Most of it is parks and farmland.",
@@ -33,7 +35,7 @@ def test_pictures(serve: Serve, visit: Open, tmp_path: Path, size: str) -> None:
         transcripts=["What is the capital of Italy?"],
         reads=["Via Roma 12"],
         first_token_s=0.15,
-        server={"drain_timeout_s": 0.0, "resume_window_s": 3.0},  # "lost" is shown when coming back is out of reach
+        server={"resume_window_s": 1.0},  # "lost" is shown when coming back is out of reach
     )
     width, height = SIZES[size]
     seen = visit(
@@ -51,8 +53,8 @@ def test_pictures(serve: Serve, visit: Open, tmp_path: Path, size: str) -> None:
         pictures += 1
         for scheme in SCHEMES:
             page.emulate_media(color_scheme=scheme)
-            page.wait_for_timeout(300)  # colours glide
-            page.screenshot(path=PICTURES / f"{size}-{scheme}-{pictures}-{name}.png")
+            page.wait_for_timeout(REDRAWN_MS)
+            page.screenshot(path=PICTURES / f"{size}-{scheme}-{pictures}-{name}.png", animations="disabled")
         assert not page.evaluate(OVERFLOW), f"{name}: the page fits its window"
 
     seen.until("document.querySelector('[data-testid=model-notice]').textContent !== ''")
@@ -60,31 +62,28 @@ def test_pictures(serve: Serve, visit: Open, tmp_path: Path, size: str) -> None:
     picture("idle")
     page.get_by_test_id("talk").click()
     seen.until("duplexDebug.state().userSpeaking")
-    page.wait_for_timeout(600)
+    page.wait_for_timeout(300)
     picture("listening")
     seen.phase("speaking")
     page.get_by_test_id("camera").click()
-    page.wait_for_timeout(3_000)
+    page.get_by_test_id("camera-view").wait_for()
+    page.wait_for_timeout(1_500)
     assert page.evaluate(PLACES) == places, "nothing moves when the conversation goes on"
     picture("speaking")
     page.get_by_test_id("stop").click()
     seen.phase("interrupted")
-    page.wait_for_timeout(300)
     picture("interrupted")
     page.get_by_test_id("text").fill("And how large is it?")
     page.get_by_test_id("send").click()
     seen.phase("speaking")
-    page.wait_for_timeout(1_500)
+    page.wait_for_timeout(800)
     page.get_by_test_id("ttfas").first.click()
-    page.wait_for_timeout(300)
     picture("split")
     page.keyboard.press("Escape")
     page.get_by_test_id("devices-open").click()
-    page.wait_for_timeout(300)
     picture("devices")
     page.keyboard.press("Escape")
     server.process.terminate()
     page.get_by_test_id("notice").wait_for(timeout=40_000)
-    page.wait_for_timeout(400)
     picture("lost")
     assert page.evaluate(PLACES) == places, "notices move nothing"

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import onnxruntime
 import pytest
 from duplex_models.local import create
 
-from duplex.stages.contract import Role
+from duplex.stages.contract import ModelPack, Progress, Role, Stage
 from tests.model.local_server import LocalServer
 
 
 @pytest.fixture(scope="session")
-def stages() -> Iterator[Callable[[Role], Any]]:
+def pack() -> ModelPack:
+    """Return the pack, of which nothing is loaded."""
+    return create({}, 2)
+
+
+@pytest.fixture(scope="session")
+def stages(pack: ModelPack) -> Iterator[Callable[[Role], Any]]:
     """Return a function that loads a stage on first use."""
     onnxruntime.set_seed(20_261_129)  # the voice draws its rhythm at random
-    pack = create({}, 2)
     by_role = {stage.spec.role: stage for stage in pack.stages}
     loaded: set[Role] = set()
 
@@ -30,6 +36,29 @@ def stages() -> Iterator[Callable[[Role], Any]]:
     yield load
     for stage in pack.stages:
         stage.close()
+
+
+class Kept:
+    """A stage that is loaded on first use and stays so, whoever else loads and closes it."""
+
+    def __init__(self, stage: Stage, stages: Callable[[Role], Any]) -> None:
+        self._stage = stage
+        self._stages = stages
+
+    def load(self, progress: Progress) -> None:
+        self._stages(self._stage.spec.role)
+
+    def close(self) -> None:
+        """Others use it too."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stage, name)
+
+
+@pytest.fixture(scope="session")
+def kept_pack(pack: ModelPack, stages: Callable[[Role], Any]) -> ModelPack:
+    """Return the pack with stages that are loaded once for all tests."""
+    return replace(pack, stages=tuple(Kept(stage, stages) for stage in pack.stages))
 
 
 @pytest.fixture(scope="session")

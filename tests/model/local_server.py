@@ -15,6 +15,8 @@ from typing import Any
 
 START_S = 120.0
 STOP_S = 20.0
+VANISH_TIMEOUT_S = 5.0
+"""Of the server: shorter than by default, for tests wait for it to pass."""
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -28,7 +30,10 @@ class LocalServer:
     def __init__(self, log: Path) -> None:
         self._log = log
         arguments = [sys.executable, "-m", "duplex.cli", "serve", "--port", "0"]
-        environment = os.environ | {"DUPLEX_ADMISSION__MEASURED": "false"}  # a busy machine is not what is tested
+        environment = os.environ | {
+            "DUPLEX_ADMISSION__MEASURED": "false",  # a busy machine is not what is tested
+            "DUPLEX_SERVER__VANISH_TIMEOUT_S": str(VANISH_TIMEOUT_S),
+        }
         with log.open("wb") as errors:
             self._process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=errors, env=environment)
         assert self._process.stdout is not None

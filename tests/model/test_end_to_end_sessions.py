@@ -10,14 +10,14 @@ import openai
 import pytest
 
 from tests.model.caller import RATE, Caller, call, text_of
-from tests.model.local_server import LocalServer, within
+from tests.model.local_server import VANISH_TIMEOUT_S, LocalServer, within
 from tests.speech import SPEECH, fact_audio, facts
 
 pytestmark = pytest.mark.model
 
 ADMITTED = 4
 """The default bound of the pack."""
-VANISH_S = 10.0
+VANISH_S = VANISH_TIMEOUT_S + 2.0
 SPARE_S = 2.0
 """For the polls of a busy machine."""
 IDLE_CPU = 0.25

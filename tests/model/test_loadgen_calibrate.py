@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from duplex.stages.contract import ModelPack
 from loadgen import trace
 from loadgen.cli import main
 from loadgen.sim.profile import Profile, load
@@ -16,10 +16,12 @@ pytestmark = pytest.mark.model
 
 
 @pytest.fixture(scope="module")
-def profile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Profile]:
+def profile(kept_pack: ModelPack, tmp_path_factory: pytest.TempPathFactory) -> Profile:
     path = tmp_path_factory.mktemp("profile") / "made.toml"
-    assert main(["calibrate", "--pack", "local", "--quick", "--threads", "2", "--out", str(path)]) == 0
-    yield load(str(path))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("loadgen.calibrate.command.load_pack", lambda settings: kept_pack)
+        assert main(["calibrate", "--pack", "local", "--quick", "--threads", "2", "--out", str(path)]) == 0
+    return load(str(path))
 
 
 def test_every_cost_is_one_that_a_processor_can_have(profile: Profile) -> None:

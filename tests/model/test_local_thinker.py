@@ -44,12 +44,18 @@ def _stopped_after(think: Any, count: int, stop: Any) -> tuple[Job, Answer, thre
     return submitted, answer, stopped
 
 
-@pytest.fixture
-def story(think: Any) -> Iterator[str]:
+@pytest.fixture(scope="module")
+def whole(think: Any) -> str:
     """Return the whole story, told without interruption."""
     answer = _ask(think, STORY)
     assert len(answer.deltas) > 40
-    yield answer.text
+    return answer.text
+
+
+@pytest.fixture
+def story(think: Any, whole: str) -> Iterator[str]:
+    """Return the whole story; it is forgotten afterwards."""
+    yield whole
     think.release("s")
 
 

@@ -118,14 +118,20 @@ async def command(*arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
 
 async def test_talk_speaks_to_serve(tmp_path: Path) -> None:
     answer = tmp_path / "answer.wav"
-    async with asyncio.timeout(3 * CEILING_S), command("serve", "--port", "0", "--model", "sim") as server:
+    script = 'model.options.script=["One two three."]'
+    async with (
+        asyncio.timeout(3 * CEILING_S),
+        command("serve", "--port", "0", "--model", "sim", "--set", script) as server,
+    ):
         assert server.stdout is not None
         line = (await server.stdout.readline()).decode().split()
         assert line[0] == "ready"
-        async with command("talk", str(SPEECH), "--url", line[1], "--out", str(answer), "--json") as talk:
+        async with (
+            command("talk", str(SPEECH), "--url", line[1], "--out", str(answer), "--json") as talk,
+            command("talk", str(SPEECH), "--url", line[1], "--timeout", "0.1") as impatient,
+        ):
             printed, complaints = await talk.communicate()
             assert talk.returncode == 0, complaints.decode()
-        async with command("talk", str(SPEECH), "--url", line[1], "--timeout", "0.1") as impatient:
             _, complaints = await impatient.communicate()
             assert impatient.returncode == 1
             assert complaints.decode().startswith("duplex: the answer had not ended 0.1 s after the recording")
