@@ -137,7 +137,7 @@ def print_summary(figures: dict[str, Any]) -> None:
             parts = [f"{key.replace('_', ' ')} {_percent(value)}" for key, value in shares.items()]
             times = [
                 f"{key.replace('_', ' ')} p50 {group[key]['p50']:.0f} p95 {group[key]['p95']:.0f} max {group[key]['max']:.0f}"
-                for key in ("stop_ms", "held_ms")
+                for key in ("stop_ms", "held_ms", "answer_ms")
                 if group.get(key, {}).get("n")
             ]
             print(f"{kind if not name else '  ' + name:22s} " + "; ".join(parts + times), flush=True)
