@@ -135,8 +135,14 @@ def turn_taking(f: dict[str, Any]) -> list[Row]:
     rows.append(("backchannel: withheld, then let go", "", share(kinds["backchannel"]["false_holds"])))
     for group, figure in kinds["echo"]["by_group"].items():
         rows.append((f"echo {group}: false cuts", "0" if group.startswith("-20") else "", share(figure["false_cuts"])))
-    for group, figure in kinds["pause"]["by_group"].items():
-        rows.append((f"pause, {group}: turn ended in it", "", share(figure["turn_ended_in_pause"])))
+    for kind in ("pause", "held-out pause"):
+        for group, figure in kinds.get(kind, {}).get("by_group", {}).items():
+            rows.append((f"{kind}, {group}: turn ended in it", "", share(figure["turn_ended_in_pause"])))
+    if "finished" in kinds:
+        rows.append(
+            ("held-out short turns held for over 1 s for nothing", "", share(kinds["finished"]["answered_late"]))
+        )
+        rows.append(("— end of one → its answer, heard (simulated)", "", _q(kinds["finished"]["answer_ms"])))
     rows.append(("end of a question → its answer, heard (simulated)", "", _q(f["answer_ms"])))
     for point in f["curve"]:
         setting = f"{point['confirm']}, {'confirm' if point['confirm'] == 'duration' else 'hold'}_ms = {point['ms']}"

@@ -20,19 +20,20 @@ from benchmarks.turn_taking.cases import Case, cases
 from benchmarks.turn_taking.make_sounds import SOUNDS
 from benchmarks.turn_taking.room import Ears, Outcome, run
 from benchmarks.turn_taking.score import AIM_S, ended_early, latency_s, part, share, stop_s, summary, was_cut, was_held
-from duplex.config import BargeInSettings, Settings, TurnSettings
+from duplex.config import BargeInSettings, Settings
 
 DURATIONS_MS = (160, 224, 320, 416, 512, 640)
 HOLDS_MS = (160, 224, 256, 320, 416)
 PATIENCE: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("eagerness auto", "auto", {}),
-    ("end_probability 0.8", "auto", {"end_probability": 0.8}),
-    ("first_look_ms 400", "auto", {"first_look_ms": 400}),
-    ("first_look_ms 600", "auto", {"first_look_ms": 600}),
+    ("without words", "auto", {"unfinished": {"language": ""}}),
+    ("end_probability 0.8", "auto", {"turn": {"end_probability": 0.8}}),
+    ("first_look_ms 400", "auto", {"turn": {"first_look_ms": 400}}),
+    ("first_look_ms 600", "auto", {"turn": {"first_look_ms": 600}}),
     ("eagerness low", "low", {}),
-    ("low, end_probability 0.9", "low", {"end_probability": 0.9}),
+    ("low, end_probability 0.9", "low", {"turn": {"end_probability": 0.9}}),
 )
-"""Settings that let people pause: name, the session's eagerness, the server's turn settings."""
+"""Settings that let people pause: name, the session's eagerness, the server's settings."""
 CURVE_KINDS = {"interruption": ("clean", "short clean"), "backchannel": ("clean",), "cough": ("-16 dBFS",)}
 
 
@@ -104,7 +105,7 @@ def patience(chosen: Sequence[Case], ears: Ears) -> list[dict[str, Any]]:
     for name, eagerness, changes in PATIENCE:
         turn = {"type": "semantic_vad", "eagerness": eagerness}
         wire = {"type": "realtime", "audio": {"input": {"turn_detection": turn}}}
-        settings = Settings(turn=TurnSettings(**changes))
+        settings = Settings(**changes)
         outcomes = [run(case, settings, ears, wire) for case in paused]
         answers = [answer for case in asked if (answer := latency_s(run(case, settings, ears, wire))) is not None]
         by_group = {
@@ -137,7 +138,7 @@ def print_summary(figures: dict[str, Any]) -> None:
             parts = [f"{key.replace('_', ' ')} {_percent(value)}" for key, value in shares.items()]
             times = [
                 f"{key.replace('_', ' ')} p50 {group[key]['p50']:.0f} p95 {group[key]['p95']:.0f} max {group[key]['max']:.0f}"
-                for key in ("stop_ms", "held_ms")
+                for key in ("stop_ms", "held_ms", "answer_ms")
                 if group.get(key, {}).get("n")
             ]
             print(f"{kind if not name else '  ' + name:22s} " + "; ".join(parts + times), flush=True)

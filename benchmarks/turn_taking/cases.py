@@ -2,7 +2,8 @@
 
     0 s      0.5        q             q + 2.5 s                             kinds over a reply
     ├─quiet──┼─question─┼──reply begins──┼─event──┼──────── 3 s ─────┤
-    ├─quiet──┼─half a sentence─┼─pause─┼─the rest─┼──── 3 s ─────────┤     kind "pause"
+    ├─quiet──┼─half a sentence─┼─pause─┼─the rest─┼──── 3 s ─────────┤     kinds "pause" and "held-out pause"
+    ├─quiet──┼─a short turn─┼──── 3 s ─────────┤                          kind "finished"
 
 Echo is no part of the recording: the room mixes what the server really sends into the microphone, later and quieter. All levels
 are of the whole: the user's voice at −26 dBFS, the room's noise at −60 dBFS unless a case says otherwise.
@@ -19,6 +20,7 @@ import av
 import numpy as np
 import soxr
 
+from benchmarks.turn_taking.held_out import BROKEN_OFF, COMPLETE, FINISHED, PAUSES_S
 from benchmarks.turn_taking.make_sounds import RATE, SOUNDS, Float, band
 from duplex.payloads import Int16Array
 
@@ -33,7 +35,7 @@ REPLY_S = 2.5
 AFTER_S = 3.0
 REPLY_LENGTH_S = 11.0
 """Time in which any reply is over; echo is listened to for so long."""
-CUT, IGNORED, ONE_TURN = "cut", "ignored", "one turn"
+CUT, IGNORED, ONE_TURN, ANSWERED = "cut", "ignored", "one turn", "answered"
 SENTENCES = 20
 
 
@@ -56,7 +58,7 @@ class Case:
     group: str
     """What of the kind it is: a condition of the figures."""
     expected: str
-    """`cut`: the reply ends at once; `ignored`: it goes on; `one turn`: the user is let finish."""
+    """`cut`: the reply ends at once; `ignored`: it goes on; `one turn`: the user is let finish; `answered`: at once."""
     onset_s: float
     """First energy of the event."""
     offset_s: float
@@ -91,7 +93,16 @@ class Case:
 
 def cases() -> list[Case]:
     """Return all cases, in a fixed order."""
-    return [*_interruptions(), *_backchannels(), *_noises(), *_echoes(), *_double_talk(), *_far(), *_pauses()]
+    return [
+        *_interruptions(),
+        *_backchannels(),
+        *_noises(),
+        *_echoes(),
+        *_double_talk(),
+        *_far(),
+        *_pauses(),
+        *_held_out(),
+    ]
 
 
 def _over_reply(
@@ -169,13 +180,38 @@ def _pauses() -> Iterator[Case]:
         (0.3, "phrase", phrases), (0.5, "phrase", phrases), (0.8, "phrase", phrases), (0.5, "sentence", halves),
     ):  # fmt: skip
         for number, (before, after) in enumerate(parts):
-            onset = round(BEFORE_S + seconds(before) + pause_s, 3)
-            offset = round(onset + seconds(after), 3)
-            yield Case(
-                name=f"pause-{kind}-{pause_s}-{number}", kind="pause", group=f"{kind} {pause_s} s", expected=ONE_TURN, onset_s=onset,
-                offset_s=offset, question_end_s=None, length_s=round(offset + AFTER_S, 2), reply=number % 4,
-                sounds=((before, BEFORE_S, VOICE_DB), (after, onset, VOICE_DB)),
-            )  # fmt: skip
+            yield _paused(number, "pause", kind, before, pause_s, after)
+
+
+def _held_out() -> Iterator[Case]:
+    """What no list and no threshold was chosen by: pauses in the midst of a phrase, of a sentence spoken in one, and behind what might
+    be all; and short turns that are over."""
+    broken, complete = (
+        [(f"{kind}-{number:02d}-before", f"{kind}-{number:02d}-after") for number in range(len(texts))]
+        for kind, texts in (("broken", BROKEN_OFF), ("complete", COMPLETE))
+    )
+    halves = [(f"{name}[:{at}]", f"{name}[{at}:]") for name in _sentences()[SENTENCES:] for at in [_gap_s(name)]]
+    for kind, parts in (("broken off", broken), ("sentence", halves), ("complete", complete)):
+        for pause_s in PAUSES_S:
+            for number, (before, after) in enumerate(parts):
+                yield _paused(number, "held-out pause", kind, before, pause_s, after)
+    for number in range(len(FINISHED)):
+        name = f"finished-{number:02d}"
+        end = round(BEFORE_S + seconds(name), 3)
+        yield Case(
+            name=name, kind="finished", group="held-out", expected=ANSWERED, onset_s=BEFORE_S, offset_s=end, question_end_s=None,
+            length_s=round(end + AFTER_S, 2), reply=number % 4, sounds=((name, BEFORE_S, VOICE_DB),),
+        )  # fmt: skip
+
+
+def _paused(number: int, kind: str, group: str, before: str, pause_s: float, after: str) -> Case:
+    onset = round(BEFORE_S + seconds(before) + pause_s, 3)
+    offset = round(onset + seconds(after), 3)
+    return Case(
+        name=f"{kind}-{group}-{pause_s}-{number}", kind=kind, group=f"{group} {pause_s} s", expected=ONE_TURN, onset_s=onset,
+        offset_s=offset, question_end_s=None, length_s=round(offset + AFTER_S, 2), reply=number % 4,
+        sounds=((before, BEFORE_S, VOICE_DB), (after, onset, VOICE_DB)),
+    )  # fmt: skip
 
 
 @cache
@@ -185,8 +221,8 @@ def sound(name: str) -> Float:
     if cut:
         first, last = (float(edge) if edge else None for edge in cut.rstrip("]").split(":"))
         return sound(whole)[round((first or 0) * RATE) : None if last is None else round(last * RATE)]
-    path = SOUNDS / f"{name}.flac"
-    pcm = read(path if path.exists() else DATA / f"{name}.flac")
+    path = next(SOUNDS.glob(f"{name}.*"), DATA / f"{name}.flac")
+    pcm = read(path)
     block = RATE // 100
     levels = np.abs(pcm[: len(pcm) // block * block].reshape(-1, block)).max(axis=1)
     loud = np.flatnonzero(levels > levels.max() * 10 ** (-35 / 20))
@@ -197,7 +233,9 @@ def read(path: Path) -> Float:
     """Return a recording as 16 kHz mono."""
     with av.open(str(path)) as container:
         stream = container.streams.audio[0]
-        pcm = np.concatenate([frame.to_ndarray().reshape(-1) for frame in container.decode(stream)])
+        plain = av.AudioResampler(format="s16", layout="mono")
+        frames = (frame for each in container.decode(stream) for frame in plain.resample(each))
+        pcm = np.concatenate([frame.to_ndarray().reshape(-1) for frame in frames])
         scaled = pcm.astype(np.float64) / 32768
         out: Float = scaled if stream.rate == RATE else soxr.resample(scaled, stream.rate, RATE)
     return out

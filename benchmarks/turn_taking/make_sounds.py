@@ -1,4 +1,4 @@
-"""Make the committed sounds of `sounds/`: `python -m benchmarks.turn_taking.make_sounds`.
+"""Make the committed sounds of `sounds/`: `python -m benchmarks.turn_taking.make_sounds`; with `--held-out`, those alone.
 
 Short answers, short interruptions and the assistant's replies are said by the voice of the pack `local`; the voice draws at random,
 so a second run gives other recordings of the same words. Other speakers are made of it by changing its speed and pitch. Coughs,
@@ -7,6 +7,7 @@ clicks, knocks and typing are made of shaped noise with a fixed seed. Whole sent
 
 from __future__ import annotations
 
+import argparse
 import re
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from duplex_models.local.vocode import Vocode
 from duplex_models.local.voice import Voice
 from numpy.typing import NDArray
 
+from benchmarks.turn_taking.held_out import BROKEN_OFF, COMPLETE, FINISHED
 from duplex.payloads import Address, Audio, Clause, Int16Array, Job, JobId, LatentChunk, Latents, Pace, Payload
 from duplex.stages.contract import Role
 from duplex.units import MonoNs
@@ -142,11 +144,22 @@ NOISES = {"cough": (cough, 16), "click": (click, 8), "knocks": (knocks, 8), "typ
 
 def save(name: str, pcm: NDArray[np.generic]) -> None:
     """Keep 16 kHz audio as `sounds/<name>.flac`, its peak at −3 dB of full scale."""
+    _write(f"{name}.flac", pcm, "flac", {"compression_level": "12"}, {"metadata_header_padding": "0"})
+
+
+def save_small(name: str, pcm: NDArray[np.generic]) -> None:
+    """Keep 16 kHz speech as `sounds/<name>.opus`, at the bit rate of a call."""
+    _write(f"{name}.opus", pcm, "libopus", {"b": "32000"}, {})
+
+
+def _write(
+    file: str, pcm: NDArray[np.generic], codec: str, codec_options: dict[str, str], file_options: dict[str, str]
+) -> None:
     level = pcm.astype(float)
     loud = np.rint(level * (23_000 / np.abs(level).max())).astype(np.int16)
     SOUNDS.mkdir(exist_ok=True)
-    with av.open(str(SOUNDS / f"{name}.flac"), "w", options={"metadata_header_padding": "0"}) as container:
-        stream = container.add_stream("flac", rate=RATE, layout="mono", options={"compression_level": "12"})
+    with av.open(str(SOUNDS / file), "w", options=file_options) as container:
+        stream = container.add_stream(codec, rate=RATE, layout="mono", options=codec_options)
         frame = av.AudioFrame.from_ndarray(loud[np.newaxis], format="s16", layout="mono")
         frame.sample_rate = RATE
         container.mux(stream.encode(frame))
@@ -159,7 +172,13 @@ def slug(text: str) -> str:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--held-out", action="store_true", help="only the held-out recordings")
+    options = parser.parse_args()
     speaker = Speaker()
+    save_held_out(speaker)
+    if options.held_out:
+        return
     for kind, texts in (("backchannel", BACKCHANNELS), ("interruption", INTERRUPTIONS)):
         for text in texts:
             for who in SPEAKERS:
@@ -173,6 +192,17 @@ def main() -> None:
     for kind, (make, count) in NOISES.items():
         for number in range(count):
             save(f"{kind}-{number:02d}", make(np.random.default_rng([number, len(kind)])))
+
+
+def save_held_out(speaker: Speaker) -> None:
+    """Say and keep what is in `held_out`, the speakers taking turns."""
+    for kind, texts, speakers in (("broken", BROKEN_OFF, "abcd"), ("complete", COMPLETE, "dcba")):
+        for number, (before, after) in enumerate(texts):
+            who = speakers[number % 4]
+            save_small(f"{kind}-{number:02d}-before", speaker.say(before, who))
+            save_small(f"{kind}-{number:02d}-after", speaker.say(after, who))
+    for number, text in enumerate(FINISHED):
+        save_small(f"finished-{number:02d}", speaker.say(text, "badc"[number % 4]))
 
 
 if __name__ == "__main__":

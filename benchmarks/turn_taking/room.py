@@ -180,7 +180,7 @@ def run(case: Case, settings: Settings, ears: Ears, wire: dict[str, Any] | None 
     sim = make(options, after=world.after, sleeps=False)
     spoken = np.rint(soxr.resample(voice, RATE, 24_000) * 32767).astype(np.int16)
     stages = (*ears.stages, *(s for s in sim.stages if s.spec.role in (Role.THINK, Role.TALK)), RecordedVoice(spoken))
-    pack = type(sim)(name="room", stages=stages, edges=sim.edges, hears_short_words=True)
+    pack = type(sim)(name="room", stages=stages, edges=sim.edges, hears_short_words=True, hears_language="en")
     observed: list[Any] = []
     runners = StageRunners(
         build_graph(pack),

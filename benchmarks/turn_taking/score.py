@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from benchmarks.report import quantiles
-from benchmarks.turn_taking.cases import CUT, ONE_TURN
+from benchmarks.turn_taking.cases import ANSWERED, CUT, ONE_TURN
 from benchmarks.turn_taking.room import Outcome
 
 PACKET_S = 0.02
@@ -81,9 +81,13 @@ def part(outcomes: Iterable[Outcome], *tests: Callable[[Outcome], bool]) -> list
 def figures_of(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """Return the figures of one kind of case, or of one group of it."""
     expected = outcomes[0].case.expected
+    if expected == ANSWERED:
+        answers = [answer for each in outcomes if (answer := latency_s(each)) is not None]
+        held = share(sum(answer > LATE_S for answer in answers) + len(outcomes) - len(answers), len(outcomes))
+        return {"answered_late": held, "answer_ms": quantiles(answers, 1000)}
     if expected == ONE_TURN:
         early, aloud = part(outcomes, ended_early, cut_in)
-        return {"turn_ended_in_pause": early, "answered_in_pause": aloud}
+        return {"turn_ended_in_pause": early, "cut_in_on_pause": aloud}
     if expected == CUT:
         stops = [stop for each in outcomes if (stop := stop_s(each)) is not None]
         within, missed, held = part(

@@ -150,6 +150,11 @@ _ROWS: Final = (
                 queries=((quantile(0.5, "duplex_server_overhead_seconds"), "p50"), (quantile(0.95, "duplex_server_overhead_seconds"), "p95")),
             ),
             Panel(
+                title="Turns held for their words, by outcome", kind="timeseries", unit="ops", stacked=True,
+                about="ended: nothing more was said, and the answer came late for nothing.",
+                queries=((total("duplex_turn_holds_total", "outcome"), "{{outcome}}"),),
+            ),
+            Panel(
                 title="Speculative replies by outcome", kind="timeseries", unit="ops", stacked=True,
                 queries=((total("duplex_speculation_total", "outcome"), "{{outcome}}"),),
             ),

@@ -50,6 +50,7 @@ class ActorContext:
             transcribes=Role.TRANSCRIBE in nodes,
             tick_mode=self.tick_ms is not None,
             words_tell=Role.TRANSCRIBE in nodes and words_tell,
+            hears_language=graph.pack.hears_language,
             reads=Role.READ in nodes,
             bounded=self.runners.policy.bounded,
             tenant=tenant,

@@ -14,6 +14,7 @@ from duplex.config.section import Section
 from duplex.config.senses import BargeInSettings, CameraSettings, EchoSettings, MediaSettings, TurnSettings
 from duplex.config.server import ServerSettings
 from duplex.config.session import ConversationSettings, SessionSettings
+from duplex.config.unfinished import UnfinishedSettings
 from duplex.config.work import AdmissionSettings, PacingSettings, SchedulingSettings, StageSettings
 
 
@@ -40,6 +41,7 @@ class Settings(BaseSettings):
     server: ServerSettings = ServerSettings()
     media: MediaSettings = MediaSettings()
     turn: TurnSettings = TurnSettings()
+    unfinished: UnfinishedSettings = UnfinishedSettings()
     barge_in: BargeInSettings = BargeInSettings()
     echo: EchoSettings = EchoSettings()
     pacing: PacingSettings = PacingSettings()

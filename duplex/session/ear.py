@@ -29,6 +29,7 @@ from duplex.session.mind import Mind
 from duplex.session.shared import Shared
 from duplex.session.transcripts import Transcription, Transcripts
 from duplex.session.turns import Fact, TurnTracker, limits_for
+from duplex.session.unfinished import Hold, Unfinished
 from duplex.timeline.watermark import Watermark
 from duplex.units import MonoNs, Samples, Span, ns_from_samples, samples_from_ms, seconds_from_ns
 
@@ -70,6 +71,9 @@ class Ear:
         self._detection = shared.config.turn_detection
         self._tracker = TurnTracker(limits_for(self._effective(self._detection), self._settings))
         self._transcripts = Transcripts(shared, mind)
+        listed = shared.settings.unfinished
+        known = bool(listed.language) and listed.language == shared.traits.hears_language
+        self._hold = Hold(Unfinished(listed) if known else None, shared.outbox)
         self._utterance: _Utterance | None = None
         self._buffer_start = Samples(0)
         self._dropped_to = Samples(-1)
@@ -295,7 +299,7 @@ class Ear:
         if utterance is None or not self._tracker.paused:
             return
         whole = Span(utterance.start, self._analysed)
-        if not self._transcripts.pending:
+        if self._transcripts.foreseen is None:
             self._transcripts.begin(whole, self._tracker.speech_end, self._arrived, now)
         self._ask_for_end(whole, now)
         self._mind.user_pauses()
@@ -348,9 +352,14 @@ class Ear:
             self._end_job = self._shared.submit_input(Role.END_OF_TURN, whole, self._tracker.speech_end, now)
 
     def _decide(self, now: MonoNs) -> None:
+        """End the turn if both the model and the words say so; words that are under way are waited for, as the reply waits."""
         assert self._end_probability is not None
-        probability, self._end_probability = self._end_probability, None
-        if self._tracker.looks and probability >= self._settings.end_probability:
+        sure = self._tracker.looks > 0 and self._end_probability >= self._settings.end_probability
+        words = self._transcripts.foreseen if self._hold.asks else None
+        if sure and words is not None and not words.finished:
+            return
+        self._end_probability = None
+        if sure and (words is None or not self._hold.keeps(words.text or "")):
             self._ended(now)
 
     def _ended(self, now: MonoNs) -> None:
@@ -397,6 +406,7 @@ class Ear:
         if utterance.announced:
             self._outbox.send(SpeechStopped(item_id=utterance.item_id, end=speech_end))
         self._stop_asking()
+        self._hold.over("ended")
         self._transcripts.drop_partial()
         item = Item(id=utterance.item_id, role="user", modality="audio", text=None)
         previous = self._shared.conversation.add(item)
@@ -420,6 +430,8 @@ class Ear:
         if words.text and wanted:
             since = MonoNs(now - ns_from_samples(Samples(self._analysed - words.speech_end)))
             self._mind.turn_foreseen(words.text, since)
+        if self._decides and self._end_probability is not None:
+            self._decide(now)
 
     def _stop_asking(self) -> None:
         if self._end_job is not None:
@@ -431,6 +443,7 @@ class Ear:
     def _take_back(self, resumed: bool = False) -> None:
         """Speech goes on (or the utterance is none): what was begun at the pause is not wanted."""
         self._stop_asking()
+        self._hold.over("resumed" if resumed else "dropped")
         self._transcripts.drop_partial()
         self._mind.turn_withdrawn(resumed)
         self._transcripts.drop_pending()

@@ -22,6 +22,8 @@ class Traits:
     tick_mode: bool
     words_tell: bool = False
     """What is said over a reply is transcribed well enough to tell a backchannel from an interruption."""
+    hears_language: str | None = None
+    """The one language of its transcripts."""
     reads: bool = False
     """The pack has a stage that reads the camera."""
     bounded: bool = True

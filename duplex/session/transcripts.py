@@ -79,9 +79,9 @@ class Transcripts:
     # When it may have ended. ----------------------------------------------------------------------------------------
 
     @property
-    def pending(self) -> bool:
-        """Words of a turn that is not committed yet are being transcribed, or are there."""
-        return any(each.item is None for each in self._transcriptions.values())
+    def foreseen(self) -> Transcription | None:
+        """The words of a turn that is not committed yet: being transcribed, or there."""
+        return next((each for each in self._transcriptions.values() if each.item is None), None)
 
     def begin(self, span: Span, speech_end: Samples, arrived: MonoNs, now: MonoNs) -> None:
         """Transcribe what may be a turn, where the pack can; its last packet came in at `arrived`."""

@@ -180,6 +180,8 @@ class ModelPack:
     """Replies may be begun before the turn has ended, and thrown away; False for engines that are billed by use."""
     hears_short_words: bool = False
     """Its transcription knows an "okay" from a "wait": interruptions may be confirmed by their words."""
+    hears_language: str | None = None
+    """The language that its transcription writes, as in BCP 47; None: several, or it is not known."""
     test_double: bool = False
     """True for packs that only stand in for a model; shown wherever the pack's name is shown."""
     notice: str = ""

@@ -79,6 +79,11 @@ MEASURES: Final[dict[str, Measure]] = {
     ),
     "duplex_unheard_audio_seconds_total": _counter("Audio generated and never heard"),
     "duplex_unheard_tokens_total": _counter("Tokens generated and never heard"),
+    "duplex_turn_holds_total": _counter(
+        "Pauses in which the turn was held because its words were not done: resumed (speech went on), ended (it did not), dropped",
+        "outcome",
+        preset=("resumed", "ended", "dropped"),
+    ),
     "duplex_speculation_total": _counter("Replies begun before the turn had ended", "outcome"),
     "duplex_limits_total": _counter(
         "Bounds of a conversation that were reached: turn (committed at its greatest length), context (oldest turns are given "

@@ -8,8 +8,8 @@ import pytest
 
 from benchmarks.turn_taking.cases import Case, cases
 from benchmarks.turn_taking.room import Ears, Outcome, run
-from benchmarks.turn_taking.score import PACKET_S, WAY_IN_S, WAY_OUT_S, ended_early, stop_s, was_cut
-from duplex.config import BargeInSettings, EchoSettings, Settings
+from benchmarks.turn_taking.score import LATE_S, PACKET_S, WAY_IN_S, WAY_OUT_S, ended_early, latency_s, stop_s, was_cut
+from duplex.config import BargeInSettings, EchoSettings, Settings, UnfinishedSettings
 
 pytestmark = pytest.mark.model
 Play = Callable[..., Outcome]
@@ -69,3 +69,13 @@ def test_a_patient_session_lets_people_finish(play: Play) -> None:
     assert ended_early(play(case))
     patient = Settings().model_copy(update={"turn": Settings().turn.model_copy(update={"first_look_ms": 800})})
     assert not ended_early(play(case, patient))
+
+
+def test_a_sentence_that_is_broken_off_is_waited_for_and_a_short_one_that_is_done_is_not(play: Play) -> None:
+    """ "Can you send the letter to" – 0.8 s – "my brother in Edinburgh?"; and "what time is it?"."""
+    named = {case.name: case for case in cases()}
+    broken = named["pause-phrase-0.8-7"]
+    assert not ended_early(play(broken))
+    assert ended_early(play(broken, Settings(unfinished=UnfinishedSettings(language="")))), "the model alone is sure"
+    answer = latency_s(play(named["finished-00"]))
+    assert answer is not None and answer < LATE_S

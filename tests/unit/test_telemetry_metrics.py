@@ -26,6 +26,7 @@ DESIGNED = {
     "duplex_stale_packets_total": set(),
     "duplex_unheard_audio_seconds_total": set(),
     "duplex_unheard_tokens_total": set(),
+    "duplex_turn_holds_total": {"outcome"},
     "duplex_speculation_total": {"outcome"},
     "duplex_limits_total": {"limit"},
     "duplex_camera_readings_total": {"outcome"},

@@ -71,6 +71,7 @@ def create(options: dict[str, Any], threads: int) -> ModelPack:
         sessions_max=parsed.sessions,
         speaking_rate_wpm=170,
         hears_short_words=True,
+        hears_language="en",
         notice=NOTICES[parsed.thinker],
     )
 

@@ -40,6 +40,8 @@ class SimOptions(BaseModel):
     """What it says, one after the other, over again."""
     transcripts: tuple[str, ...] = ()
     """What it claims to have heard; empty: the length of what it heard."""
+    language: str | None = None
+    """The language in which it claims to hear."""
     partials: tuple[str, ...] = ()
     """What it claims to have heard while the user speaks, one after the other, over again; empty: nothing yet."""
     reads: tuple[str, ...] = ()
@@ -100,7 +102,7 @@ def make(options: SimOptions, after: After = loop_after, sleeps: bool = True) ->
             edges += ((Role.READ, Role.THINK),)
     return ModelPack(
         name="sim", stages=tuple(make() for make in makers.values()), edges=edges, makers=makers, sessions_max=200,
-        tick_ms=80 if options.form == "tick" else None, test_double=True, notice=NOTICE,
+        tick_ms=80 if options.form == "tick" else None, hears_language=options.language, test_double=True, notice=NOTICE,
     )  # fmt: skip
 
 
