@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from pydantic import AfterValidator, WithJsonSchema
+from typing_extensions import TypeAliasType
 
 from duplex.protocol import errors
 
@@ -34,6 +35,10 @@ ERROR_CODES: Final[dict[str, str]] = {
     "item_not_found": "there is no item of this id",
     "item_id_taken": "there is an item of this id already",
     "text_too_long": "the item's text is longer than the server takes",
+    "call_id_taken": "there is a function call of this `call_id` already",
+    "invalid_tool_call_id": "the conversation has no complete call of this `call_id`",
+    "too_many_items": "a response's own input has more items than the server takes",
+    "too_many_out_of_band_responses": "so many responses run beside the conversation already",
     "invalid_truncate": "not the assistant's audio, or past its end; nothing is changed",
     "conversation_already_has_active_response": "a response is in progress; it goes on",
     "response_cancel_not_active": "there is no such response to cancel",
@@ -54,5 +59,8 @@ def _known(code: str) -> str:
     return code
 
 
-ErrorCode = Annotated[str, AfterValidator(_known), WithJsonSchema({"type": "string", "enum": list(ERROR_CODES)})]
-"""A code of the above."""
+ErrorCode = TypeAliasType(
+    "ErrorCode",
+    Annotated[str, AfterValidator(_known), WithJsonSchema({"type": "string", "enum": list(ERROR_CODES)})],
+)
+"""What an error is called: one of the list of error codes."""

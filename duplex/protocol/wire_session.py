@@ -125,9 +125,19 @@ def _tool_choice(value: object) -> object:
     raise ValueError('should be "auto" or "none": tools are not supported by this server')
 
 
-MaxTokens = Annotated[Any, BeforeValidator(_tokens)]
-Voice = Annotated[str | None, BeforeValidator(_voice)]
-Modalities = Annotated[list[str] | None, BeforeValidator(_modalities)]
+class VoiceId(BaseModel):
+    """A voice as an object."""
+
+    id: str
+    """Its name."""
+
+
+MaxTokens = Annotated[Any, BeforeValidator(_tokens, json_schema_input_type=int | Literal["inf"] | None)]
+Voice = Annotated[str | None, BeforeValidator(_voice, json_schema_input_type=str | VoiceId | None)]
+Modalities = Annotated[
+    list[str] | None,
+    BeforeValidator(_modalities, json_schema_input_type=list[Literal["audio", "text"]] | None),
+]
 ToolChoice = Annotated[Any, BeforeValidator(_tool_choice)]
 Ms = Annotated[int, Field(ge=0, le=3_600_000)]
 Speed = Annotated[float, Field(ge=0.25, le=1.5, allow_inf_nan=False)]
@@ -141,42 +151,77 @@ class AudioFormat(WireModel):
 
 
 class NoiseReduction(WireModel):
+    """What is to be done to the user's sound."""
+
     type: Literal["near_field", "far_field"]
+    """Near: a headset. Far: a room."""
+    strength: Any = None
+    """Has no effect."""
 
 
 class Transcription(WireModel):
+    """How the user's words are to be told."""
+
     model: str | None = None
+    """Has no effect: the model pack hears."""
     language: str | None = None
     prompt: str | None = None
+    delay: Any = None
+    """Has no effect."""
+    keywords: Any = None
+    """Has no effect."""
+    languages: Any = None
+    """Has no effect."""
 
 
 class TurnDetectionUpdate(WireModel):
     """Fields of both kinds; those of the other kind are ignored."""
 
     type: Literal["server_vad", "semantic_vad"] | None = None
+    """A turn ends after a silence, or when it sounds ended."""
     create_response: bool | None = None
+    """A turn is answered by itself."""
     interrupt_response: bool | None = None
+    """The user's voice cuts a reply."""
     eagerness: Literal["low", "medium", "high", "auto"] | None = None
+    """Of `semantic_vad`: how soon a pause is taken for an end."""
     threshold: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
+    """Of `server_vad`: probability from which on sound is a voice."""
     prefix_padding_ms: Ms | None = None
+    """Of `server_vad`: taken from before the voice began."""
     silence_duration_ms: Ms | None = None
+    """Of `server_vad`: that ends a turn."""
     idle_timeout_ms: Annotated[int, Field(ge=1000, le=3_600_000)] | None = None
+    """Of `server_vad`: after so long without a word the model speaks."""
 
 
 class AudioInputUpdate(WireModel):
+    """How the session is to listen."""
+
     format: AudioFormat | None = None
+    """Of appended audio."""
     noise_reduction: NoiseReduction | None = None
+    """Null: none. Has an effect where the server processes audio."""
     transcription: Transcription | None = None
+    """Null: the user's words are not told."""
     turn_detection: TurnDetectionUpdate | None = None
+    """Null: the client commits turns (push to talk)."""
 
 
 class AudioOutputUpdate(WireModel):
+    """How the session is to sound."""
+
     format: AudioFormat | None = None
+    """Of audio deltas."""
     voice: Voice = None
+    """One of the model pack's. Fixed after the first audio."""
     speed: Speed | None = None
+    """1: as the voice speaks by itself."""
 
 
 class AudioUpdate(WireModel):
+    """Both directions."""
+
     input: AudioInputUpdate | None = None
     output: AudioOutputUpdate | None = None
 
@@ -184,11 +229,21 @@ class AudioUpdate(WireModel):
 class DuplexUpdate(WireModel):
     """Our own additions."""
 
-    lead_ms: Annotated[Any, BeforeValidator(_lead)] = None
+    lead_ms: Annotated[Any, BeforeValidator(_lead, json_schema_input_type=Ms | Literal["unlimited"] | None)] = None
+    """How far WebSocket audio runs ahead of its playback."""
     on_onset: Literal["duck", "hold", "none"] | None = None
+    """What becomes of a reply while it is not certain that the user interrupts."""
     echo_cancellation: bool | None = None
-    greeting: Annotated[Any, BeforeValidator(_greeting)] = None
+    """Take the server's own voice out of the user's sound."""
+    greeting: Annotated[
+        Any,
+        BeforeValidator(
+            _greeting, json_schema_input_type=dict[Literal["text", "instructions"], str] | Literal["none"] | None
+        ),
+    ] = None
+    """What the model says first: `{"text": …}`, `{"instructions": …}` or `none` (sessions.md)."""
     resume: bool | None = None
+    """The session outlives a lost connection (resume.md)."""
 
 
 class SessionUpdate(WireModel):
@@ -196,16 +251,25 @@ class SessionUpdate(WireModel):
 
     type: Literal["realtime", "transcription"] | None = None
     model: str | None = None
+    """Has no effect: the model pack's is shown."""
     instructions: str | None = None
+    """`""` clears them."""
     output_modalities: Modalities = None
+    """`["audio"]`, speech with its transcript, or `["text"]`."""
     max_output_tokens: MaxTokens = None
+    """Of one response."""
     audio: AudioUpdate | None = None
     tools: list[Any] | None = None
+    """`[]` clears them."""
     tool_choice: ToolChoice = None
     parallel_tool_calls: bool | None = None
     prompt: dict[str, Any] | None = None
+    """Stored prompts are not supported."""
     tracing: Any = None
+    """Has no effect."""
     truncation: Any = None
     include: list[Any] | None = None
+    """Has no effect."""
     reasoning: Any = None
+    """Has no effect."""
     duplex: DuplexUpdate | None = None
