@@ -5,9 +5,10 @@ python docs/protocol.py          writes both
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
-from wire_types import TRANSPORTS, Definition, Vocabulary, read_vocabulary, typescript
+from wire_types import TRANSPORTS, Definition, Field, Vocabulary, read_vocabulary, typescript
 
 from duplex.protocol.error_codes import ERROR_CODES
 
@@ -156,6 +157,7 @@ HTTP errors are `{"error": {"type", "code", "message", "param"}}`.
 
 `>` is sent by the client, `…` means more of the same.
 """
+_BAR = r"\|"
 _PARTS = (
     ("Client events", "client", "All have `type`, and may have `event_id` (text, up to 512 characters)."),
     ("Server events", "server", "All have `type` and `event_id`."),
@@ -172,7 +174,7 @@ def render(vocabulary: Vocabulary) -> str:
         parts += [_event(vocabulary, name) for name in names]
     events = {*vocabulary.client, *vocabulary.server}
     parts.append("## What events are made of\n")
-    parts += [_object(each) for name, each in vocabulary.definitions.items() if name not in events]
+    parts += [_object(vocabulary, each) for name, each in vocabulary.definitions.items() if name not in events]
     parts.append("## Error codes\n\n| code | when |\n| --- | --- |")
     parts[-1] += "".join(f"\n| `{code}` | {when} |" for code, when in ERROR_CODES.items()) + "\n"
     parts.append(
@@ -187,17 +189,17 @@ def render(vocabulary: Vocabulary) -> str:
 def _event(vocabulary: Vocabulary, name: str) -> str:
     definition = vocabulary.definitions[name]
     only = f" {TRANSPORTS[definition.only_on]} only." if definition.only_on is not None else ""
-    return f"### {vocabulary.kind(name)}\n\n{definition.words}{only}\n{_table(definition, hidden=('type', 'event_id'))}"
+    return f"### {vocabulary.kind(name)}\n\n{definition.words}{only}\n{_table(vocabulary, definition, hidden=('type', 'event_id'))}"
 
 
-def _object(definition: Definition) -> str:
+def _object(vocabulary: Vocabulary, definition: Definition) -> str:
     if definition.name == "ErrorCode":
         return "### ErrorCode\n\nText: one of the [error codes](#error-codes).\n"
-    choice = f"\n`{definition.type}`\n" if definition.type else ""
-    return f"### {definition.name}\n\n{definition.words}\n{choice}{_table(definition, hidden=())}"
+    choice = f"\n{_linked(vocabulary, definition.type)}\n" if definition.type else ""
+    return f"### {definition.name}\n\n{definition.words}\n{choice}{_table(vocabulary, definition, hidden=())}"
 
 
-def _table(definition: Definition, hidden: tuple[str, ...]) -> str:
+def _table(vocabulary: Vocabulary, definition: Definition, hidden: tuple[str, ...]) -> str:
     fields = [field for field in definition.fields if field.name not in hidden]
     if not fields:
         return ""
@@ -206,9 +208,29 @@ def _table(definition: Definition, hidden: tuple[str, ...]) -> str:
         bounds = f", {field.bounds}" if field.bounds else ""
         optional = "" if field.required else "?"
         rows.append(
-            f"| `{field.name}{optional}` | `{field.type.replace('|', chr(92) + '|')}`{bounds} | {field.words} |"
+            f"| `{field.name}{optional}` | {_linked(vocabulary, field.type)}{bounds} | {meaning(vocabulary, field)} |"
         )
     return "\n".join([*rows, ""])
+
+
+def meaning(vocabulary: Vocabulary, field: Field) -> str:
+    """Return a field's words, or those of the object that it holds; a constant says itself."""
+    name = field.type.removesuffix(" | null").removesuffix("[]")
+    if not field.words and name in vocabulary.definitions:
+        return vocabulary.definitions[name].words
+    return field.words
+
+
+def _linked(vocabulary: Vocabulary, kind: str) -> str:
+    """Return a type with links to what it is made of."""
+    names = re.split(r"(\w+)", kind)
+    if not any(name in vocabulary.definitions for name in names):
+        return f"`{kind.replace('|', _BAR)}`"
+    return "".join(f"[{name}](#{name.lower()})" if name in vocabulary.definitions else _escape(name) for name in names)
+
+
+def _escape(text: str) -> str:
+    return text.replace("|", _BAR).replace("[", "\\[").replace("]", "\\]")
 
 
 if __name__ == "__main__":

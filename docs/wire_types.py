@@ -12,14 +12,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 
 from duplex.protocol import client_events, error_codes, server_events, server_objects, wire_session
 
 _MODULES = (client_events, wire_session, server_events, server_objects, error_codes)
 TRANSPORTS = {"webrtc": "WebRTC", "websocket": "WebSocket"}
+_SAME_EVERYWHERE = {
+    "id": "Its id.",
+    "item_id": "The item's id.",
+    "response_id": "The response's id.",
+    "call_id": "The function call's id.",
+    "content_index": "Place of the part in the item's content, from 0.",
+    "delta": "What is new; all of them, one behind the other, are the whole.",
+    "text_tokens": "Of text.",
+    "audio_tokens": "Of sound.",
+    "image_tokens": "Of images.",
+}
+"""Words of fields that have none of their own."""
 _PLAIN = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}
-_BOUNDS = {"minimum": "≥ {}", "maximum": "≤ {}", "minLength": "≥ {} characters", "maxLength": "≤ {} characters"}
+_BOUNDS = {"minimum": "≥ {}", "maximum": "≤ {}", "maxLength": "≤ {} characters", "maxItems": "≤ {}"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,14 +116,16 @@ def _define(name: str, shape: dict[str, Any], words: dict[str, str]) -> Definiti
             type=type_of(value),
             bounds=_bounds_of(value),
             required=field in shape.get("required", ()),
-            words=next(
-                (words[at] for base in model.__mro__ if (at := f"{base.__module__}.{base.__name__}.{field}") in words),
-                "",
-            ),
+            words=_words_of(model, field, words) or _SAME_EVERYWHERE.get(field, ""),
         )
         for field, value in shape["properties"].items()
     )
     return Definition(name=name, words=own, type="", fields=fields, only_on=getattr(model, "only_on", None))
+
+
+def _words_of(model: type[BaseModel], field: str, words: dict[str, str]) -> str:
+    named = (f"{base.__module__}.{base.__name__}.{field}" for base in model.__mro__)
+    return next((words[at] for at in named if at in words), "")
 
 
 def _name_of(ref: dict[str, Any]) -> str:
@@ -142,8 +156,11 @@ def type_of(shape: dict[str, Any]) -> str:
 
 
 def _bounds_of(shape: dict[str, Any]) -> str:
-    shapes = [shape, *shape.get("anyOf", ())]
-    return ", ".join(text.format(each[key]) for each in shapes for key, text in _BOUNDS.items() if each.get(key))
+    """Say the bounds of a value; that numbers begin at 0 is not said."""
+    bounds: dict[str, Any] = {}
+    for each in (shape, *shape.get("anyOf", ())):
+        bounds |= each
+    return ", ".join(text.format(bounds[key]) for key, text in _BOUNDS.items() if bounds.get(key))
 
 
 _TS_HEAD = """\

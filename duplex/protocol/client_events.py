@@ -136,6 +136,7 @@ class ResponseAudioOutput(WireModel):
 
     format: AudioFormat | None = None
     voice: Voice = None
+    """One of the model pack's; left out: the session's."""
 
 
 class ResponseAudio(WireModel):
@@ -152,8 +153,11 @@ class ResponseParams(WireModel):
     input: list[Any] | None = None
     """Items and item references to answer instead of the conversation; `[]`: none."""
     instructions: str | None = None
+    """In place of the session's."""
     output_modalities: Modalities = None
+    """`["audio"]`, speech with its transcript, or `["text"]`."""
     max_output_tokens: MaxTokens = None
+    """Its bound."""
     metadata: (
         Annotated[
             dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]], Field(max_length=16)
@@ -163,8 +167,11 @@ class ResponseParams(WireModel):
     """Comes back in the response."""
     audio: ResponseAudio | None = None
     tools: list[Any] | None = None
+    """In place of the session's."""
     tool_choice: ToolChoice = None
+    """Whether the model may, must not or has to call a tool, or which one."""
     parallel_tool_calls: bool | None = None
+    """Several calls may come in the response."""
     prompt: dict[str, Any] | None = None
     """Stored prompts are not supported."""
     reasoning: Any = None

@@ -158,6 +158,7 @@ class TranscriptionCompletedEvent(_OfTranscription):
 
     type: Literal["conversation.item.input_audio_transcription.completed"]
     transcript: str
+    """Empty: nothing was said."""
     usage: TranscriptionUsage
 
 
@@ -167,7 +168,9 @@ class TranscriptionError(ShownModel):
     type: Literal["server_error"]
     code: ErrorCode
     message: str
+    """For people."""
     param: None
+    """Always null."""
 
 
 class TranscriptionFailedEvent(_OfTranscription):
@@ -299,6 +302,7 @@ class OutputTextDoneEvent(_OfContent):
 
     type: Literal["response.output_text.done"]
     text: str
+    """What the deltas add up to."""
 
 
 class OutputTranscriptDeltaEvent(_OfContent):
@@ -313,6 +317,7 @@ class OutputTranscriptDoneEvent(_OfContent):
 
     type: Literal["response.output_audio_transcript.done"]
     transcript: str
+    """What the deltas add up to, heard or not."""
 
 
 class OutputAudioDeltaEvent(_OfContent):
@@ -388,6 +393,7 @@ class DuplexTokenEvent(_Event):
 
     type: Literal["duplex.session.token"]
     token: str
+    """Good for one return."""
     window_s: Seconds
     """How long the session waits."""
 
@@ -397,6 +403,7 @@ class DuplexResumedEvent(_Event):
 
     type: Literal["duplex.session.resumed"]
     items: Count
+    """So many follow."""
 
 
 class DuplexEndingEvent(_Event):
@@ -405,6 +412,7 @@ class DuplexEndingEvent(_Event):
     type: Literal["duplex.session.ending"]
     reason: Literal["max_length"]
     seconds_left: Seconds
+    """Until it ends."""
 
 
 class DuplexTurnLimitedEvent(_Event):
@@ -413,6 +421,7 @@ class DuplexTurnLimitedEvent(_Event):
     type: Literal["duplex.turn.limited"]
     item_id: str
     audio_ms: Milliseconds
+    """Length of the turn."""
 
 
 class DuplexContextTrimmedEvent(_Event):

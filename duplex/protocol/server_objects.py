@@ -143,12 +143,14 @@ class GreetingText(ShownModel):
     """Words that are spoken as they stand."""
 
     text: str
+    """As the client or the operator gave it."""
 
 
 class GreetingInstructions(ShownModel):
     """What the model is told to greet with."""
 
     instructions: str
+    """As the client or the operator gave them."""
 
 
 class ShownDuplex(ShownModel):
@@ -173,6 +175,7 @@ class ShownTool(ShownModel):
 
     type: Literal["function"]
     name: str
+    """What calls name."""
     description: str = LEFT_OUT
     """Left out unless the client gave one."""
     parameters: dict[str, Any] = LEFT_OUT
@@ -184,6 +187,7 @@ class ChosenFunction(ShownModel):
 
     type: Literal["function"]
     name: str
+    """One of the session's tools."""
 
 
 ShownToolChoice = TypeAliasType("ShownToolChoice", Literal["auto", "none", "required"] | ChosenFunction)
@@ -202,6 +206,7 @@ class RetentionRatio(ShownModel):
 
     type: Literal["retention_ratio"]
     retention_ratio: Annotated[float, Field(ge=0, le=1)]
+    """Share of the bound that is kept."""
     token_limits: TokenLimits = LEFT_OUT
     """Left out unless the client gave them."""
 
@@ -235,7 +240,7 @@ class Session(ShownModel):
     """Stored prompts are not supported."""
     expires_at: int | None
     """Seconds since 1970; null: never."""
-    include: list[str]
+    include: list[Literal["item.input_audio_transcription.logprobs"]]
     """Has no effect."""
     audio: ShownAudio
     duplex: ShownDuplex
@@ -255,7 +260,7 @@ class TranscriptionSession(ShownModel):
     id: str
     expires_at: int | None
     """Seconds since 1970; null: never."""
-    include: list[str]
+    include: list[Literal["item.input_audio_transcription.logprobs"]]
     """Has no effect."""
     audio: TranscriptionAudio
 
@@ -279,6 +284,7 @@ class InputText(ShownModel):
 
     type: Literal["input_text"]
     text: str
+    """As it was typed."""
 
 
 class InputAudio(ShownModel):
@@ -318,6 +324,7 @@ class OutputText(ShownModel):
 
     type: Literal["output_text"]
     text: str
+    """As it was written."""
 
 
 class OutputAudio(ShownModel):
@@ -343,6 +350,7 @@ class UserMessage(ShownItem):
     type: Literal["message"]
     role: Literal["user"]
     content: list[Annotated[InputText | InputAudio | InputImage, Field(discriminator="type")]]
+    """Text first, then images; or what was said."""
 
 
 class SystemMessage(ShownItem):
@@ -369,6 +377,7 @@ class FunctionCall(ShownItem):
     call_id: str
     """Names the call in its output."""
     name: str
+    """One of the session's tools."""
     arguments: str
     """JSON. Empty while it begins."""
 
@@ -379,6 +388,7 @@ class FunctionCallOutput(ShownItem):
     type: Literal["function_call_output"]
     call_id: str
     output: str
+    """As the client gave it."""
 
 
 _Message = Annotated[UserMessage | SystemMessage | AssistantMessage, Field(discriminator="role")]
@@ -392,6 +402,7 @@ class Restored(ShownModel):
     """Marks an item that was there before its client came back."""
 
     restored: Literal[True]
+    """It is no new item."""
 
 
 # Responses. -----------------------------------------------------------------------------------------------------------
@@ -402,6 +413,7 @@ class AudioPart(ShownModel):
 
     type: Literal["audio"]
     transcript: str
+    """Its words."""
 
 
 class TextPart(ShownModel):
@@ -409,6 +421,7 @@ class TextPart(ShownModel):
 
     type: Literal["text"]
     text: str
+    """As it was written."""
 
 
 ShownPart = TypeAliasType("ShownPart", Annotated[AudioPart | TextPart, Field(discriminator="type")])
@@ -437,6 +450,7 @@ class ResponseError(ShownModel):
     code: str
     """`stage_failed`, as far as nothing more is known."""
     message: str
+    """For people."""
 
 
 class FailedDetails(ShownModel):
@@ -493,8 +507,11 @@ class Usage(ShownModel):
     """What a response took."""
 
     total_tokens: Count
+    """Input and output."""
     input_tokens: Count
+    """Given to the model."""
     output_tokens: Count
+    """Made by the model."""
     input_token_details: InputTokens
     output_token_details: OutputTokens
     duplex: UsageDuplex
@@ -505,6 +522,7 @@ class ResponseOutput(ShownModel):
 
     format: ShownFormat
     voice: str
+    """One of the model pack's."""
 
 
 class ShownResponseAudio(ShownModel):
@@ -526,7 +544,9 @@ class Response(ShownModel):
     conversation_id: str | None
     """Null: out of band."""
     output_modalities: Annotated[list[Modality], Field(min_length=1, max_length=1)]
+    """`["audio"]`, speech with its transcript, or `["text"]`."""
     max_output_tokens: Annotated[int, Field(ge=1)] | Literal["inf"]
+    """Its bound."""
     audio: ShownResponseAudio
     usage: Usage | None
     """Null until it is done."""
@@ -539,6 +559,8 @@ class RateLimit(ShownModel):
 
     name: Literal["requests", "tokens"]
     limit: Count
+    """What there is of it."""
     remaining: Count
+    """What is left of it."""
     reset_seconds: Annotated[float, Field(ge=0)]
     """Until all of it is there again."""

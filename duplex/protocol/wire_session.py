@@ -148,6 +148,7 @@ class AudioFormat(WireModel):
 
     type: Literal["audio/pcm", "audio/pcmu", "audio/pcma"] = "audio/pcm"
     rate: Literal[24000] | None = None
+    """Of `audio/pcm`."""
 
 
 class NoiseReduction(WireModel):
@@ -165,7 +166,9 @@ class Transcription(WireModel):
     model: str | None = None
     """Has no effect: the model pack hears."""
     language: str | None = None
+    """Has no effect: the model pack has its own."""
     prompt: str | None = None
+    """Has no effect."""
     delay: Any = None
     """Has no effect."""
     keywords: Any = None
@@ -262,12 +265,15 @@ class SessionUpdate(WireModel):
     tools: list[Any] | None = None
     """`[]` clears them."""
     tool_choice: ToolChoice = None
+    """Whether the model may, must not or has to call a tool, or which one."""
     parallel_tool_calls: bool | None = None
+    """Several calls may come in one response."""
     prompt: dict[str, Any] | None = None
     """Stored prompts are not supported."""
     tracing: Any = None
     """Has no effect."""
     truncation: Any = None
+    """What is done about a conversation that outgrows the context."""
     include: list[Any] | None = None
     """Has no effect."""
     reasoning: Any = None

@@ -91,6 +91,7 @@ export interface AssistantMessage {
 /** `audio/pcm` (24 kHz, 16 bits, little endian, mono), `audio/pcmu` or `audio/pcma`. */
 export interface AudioFormat {
   readonly type?: "audio/pcm" | "audio/pcmu" | "audio/pcma";
+  /** Of `audio/pcm`. */
   readonly rate?: 24000 | null;
 }
 
@@ -119,6 +120,7 @@ export interface AudioOutputUpdate {
 /** Speech in a response: `output_audio` inside the item, `audio` as a part. */
 export interface AudioPart {
   readonly type: "audio";
+  /** Its words. */
   readonly transcript: string;
 }
 
@@ -130,8 +132,11 @@ export interface AudioUpdate {
 
 /** Input tokens that had been read before. */
 export interface CachedTokens {
+  /** Of text. */
   readonly text_tokens: number;
+  /** Of sound. */
   readonly audio_tokens: number;
+  /** Of images. */
   readonly image_tokens: number;
 }
 
@@ -139,12 +144,16 @@ export interface CachedTokens {
 export interface CallArgumentsDeltaEvent {
   /** `event_`, a number of twelve digits that grows by one with each event, `_`, the session's id. */
   readonly event_id: string;
+  /** The response's id. */
   readonly response_id: string;
   /** Of the item in the response's output. */
   readonly output_index: number;
+  /** The item's id. */
   readonly item_id: string;
+  /** The function call's id. */
   readonly call_id: string;
   readonly type: "response.function_call_arguments.delta";
+  /** What is new; all of them, one behind the other, are the whole. */
   readonly delta: string;
 }
 
@@ -152,10 +161,13 @@ export interface CallArgumentsDeltaEvent {
 export interface CallArgumentsDoneEvent {
   /** `event_`, a number of twelve digits that grows by one with each event, `_`, the session's id. */
   readonly event_id: string;
+  /** The response's id. */
   readonly response_id: string;
   /** Of the item in the response's output. */
   readonly output_index: number;
+  /** The item's id. */
   readonly item_id: string;
+  /** The function call's id. */
   readonly call_id: string;
   readonly type: "response.function_call_arguments.done";
   /** Of the function. */
@@ -174,6 +186,7 @@ export interface CancelledDetails {
 /** The one function that the model has to call. */
 export interface ChosenFunction {
   readonly type: "function";
+  /** One of the session's tools. */
   readonly name: string;
 }
 
@@ -211,10 +224,13 @@ export interface ContentPart {
 export interface ContentPartAddedEvent {
   /** `event_`, a number of twelve digits that grows by one with each event, `_`, the session's id. */
   readonly event_id: string;
+  /** The response's id. */
   readonly response_id: string;
   /** Of the item in the response's output. */
   readonly output_index: number;
+  /** The item's id. */
   readonly item_id: string;
+  /** Place of the part in the item's content, from 0. */
   readonly content_index: number;
   readonly type: "response.content_part.added";
   readonly part: ShownPart;
@@ -224,10 +240,13 @@ export interface ContentPartAddedEvent {
 export interface ContentPartDoneEvent {
   /** `event_`, a number of twelve digits that grows by one with each event, `_`, the session's id. */
   readonly event_id: string;
+  /** The response's id. */
   readonly response_id: string;
   /** Of the item in the response's output. */
   readonly output_index: number;
+  /** The item's id. */
   readonly item_id: string;
+  /** Place of the part in the item's content, from 0. */
   readonly content_index: number;
   readonly type: "response.content_part.done";
   readonly part: ShownPart;
@@ -261,6 +280,7 @@ export interface DuplexEndingEvent {
   readonly event_id: string;
   readonly type: "duplex.session.ending";
   readonly reason: "max_length";
+  /** Until it ends. */
   readonly seconds_left: number;
 }
 
@@ -269,6 +289,7 @@ export interface DuplexMetricsEvent {
   /** `event_`, a number of twelve digits that grows by one with each event, `_`, the session's id. */
   readonly event_id: string;
   readonly type: "duplex.metrics";
+  /** The response's id. */
   readonly response_id: string;
   /** A part that did not occur is left out. */
   readonly split: LatencySplit;
@@ -279,6 +300,7 @@ export interface DuplexPlaybackReport {
   /** Chosen by the client; an `error` that the event causes names it. */
   readonly event_id?: string | null;
   readonly type: "duplex.playback.report";
+  /** The response's id. */
   readonly response_id: string;
   /** From the reply's first sample. */
   readonly played_ms: number;
@@ -289,6 +311,7 @@ export interface DuplexResumedEvent {
   /** `event_`, a number of twelve digits that grows by one with each event, `_`, the session's id. */
   readonly event_id: string;
   readonly type: "duplex.session.resumed";
+  /** So many follow. */
   readonly items: number;
 }
 
@@ -304,6 +327,7 @@ export interface DuplexTokenEvent {
   /** `event_`, a number of twelve digits that grows by one with each event, `_`, the session's id. */
   readonly event_id: string;
   readonly type: "duplex.session.token";
+  /** Good for one return. */
   readonly token: string;
   /** How long the session waits. */
   readonly window_s: number;
@@ -314,7 +338,9 @@ export interface DuplexTurnLimitedEvent {
   /** `event_`, a number of twelve digits that grows by one with each event, `_`, the session's id. */
   readonly event_id: string;
   readonly type: "duplex.turn.limited";
+  /** The item's id. */
   readonly item_id: string;
+  /** Length of the turn. */
   readonly audio_ms: number;
 }
 
@@ -371,6 +397,7 @@ export interface FunctionCall {
   readonly type: "function_call";
   /** Names the call in its output. */
   readonly call_id: string;
+  /** One of the session's tools. */
   readonly name: string;
   /** JSON. Empty while it begins. */
   readonly arguments: string;
@@ -383,17 +410,21 @@ export interface FunctionCallOutput {
   readonly object: "realtime.item";
   readonly status: "in_progress" | "completed" | "incomplete";
   readonly type: "function_call_output";
+  /** The function call's id. */
   readonly call_id: string;
+  /** As the client gave it. */
   readonly output: string;
 }
 
 /** What the model is told to greet with. */
 export interface GreetingInstructions {
+  /** As the client or the operator gave them. */
   readonly instructions: string;
 }
 
 /** Words that are spoken as they stand. */
 export interface GreetingText {
+  /** As the client or the operator gave it. */
   readonly text: string;
 }
 
@@ -424,6 +455,7 @@ export interface InputCommittedEvent {
   readonly type: "input_audio_buffer.committed";
   /** Null: the item is the first. */
   readonly previous_item_id: string | null;
+  /** The item's id. */
   readonly item_id: string;
 }
 
@@ -437,13 +469,17 @@ export interface InputImage {
 /** Typed by the user, or told by the system. */
 export interface InputText {
   readonly type: "input_text";
+  /** As it was typed. */
   readonly text: string;
 }
 
 /** What the model was given. */
 export interface InputTokens {
+  /** Of text. */
   readonly text_tokens: number;
+  /** Of sound. */
   readonly audio_tokens: number;
+  /** Of images. */
   readonly image_tokens: number;
   /** Of all these, how many had been read before. */
   readonly cached_tokens: number;
@@ -501,6 +537,7 @@ export interface ItemDelete {
   /** Chosen by the client; an `error` that the event causes names it. */
   readonly event_id?: string | null;
   readonly type: "conversation.item.delete";
+  /** The item's id. */
   readonly item_id: string;
 }
 
@@ -509,6 +546,7 @@ export interface ItemDeletedEvent {
   /** `event_`, a number of twelve digits that grows by one with each event, `_`, the session's id. */
   readonly event_id: string;
   readonly type: "conversation.item.deleted";
+  /** The item's id. */
   readonly item_id: string;
 }
 
@@ -529,6 +567,7 @@ export interface ItemRetrieve {
   /** Chosen by the client; an `error` that the event causes names it. */
   readonly event_id?: string | null;
   readonly type: "conversation.item.retrieve";
+  /** The item's id. */
   readonly item_id: string;
 }
 
@@ -545,7 +584,9 @@ export interface ItemTruncate {
   /** Chosen by the client; an `error` that the event causes names it. */
   readonly event_id?: string | null;
   readonly type: "conversation.item.truncate";
+  /** The item's id. */
   readonly item_id: string;
+  /** Place of the part in the item's content, from 0. */
   readonly content_index?: number;
   /** Length of what was heard, from the item's first sample. */
   readonly audio_end_ms: number;
@@ -556,7 +597,9 @@ export interface ItemTruncatedEvent {
   /** `event_`, a number of twelve digits that grows by one with each event, `_`, the session's id. */
   readonly event_id: string;
   readonly type: "conversation.item.truncated";
+  /** The item's id. */
   readonly item_id: string;
+  /** Place of the part in the item's content, from 0. */
   readonly content_index: number;
   /** Length of what was heard, from the item's first sample. */
   readonly audio_end_ms: number;
@@ -604,10 +647,13 @@ export interface OutputAudio {
 export interface OutputAudioDeltaEvent {
   /** `event_`, a number of twelve digits that grows by one with each event, `_`, the session's id. */
   readonly event_id: string;
+  /** The response's id. */
   readonly response_id: string;
   /** Of the item in the response's output. */
   readonly output_index: number;
+  /** The item's id. */
   readonly item_id: string;
+  /** Place of the part in the item's content, from 0. */
   readonly content_index: number;
   readonly type: "response.output_audio.delta";
   /** Base64, in the format of `audio.output`. */
@@ -618,10 +664,13 @@ export interface OutputAudioDeltaEvent {
 export interface OutputAudioDoneEvent {
   /** `event_`, a number of twelve digits that grows by one with each event, `_`, the session's id. */
   readonly event_id: string;
+  /** The response's id. */
   readonly response_id: string;
   /** Of the item in the response's output. */
   readonly output_index: number;
+  /** The item's id. */
   readonly item_id: string;
+  /** Place of the part in the item's content, from 0. */
   readonly content_index: number;
   readonly type: "response.output_audio.done";
 }
@@ -637,6 +686,7 @@ export interface OutputClear {
 export interface OutputClearedEvent {
   /** `event_`, a number of twelve digits that grows by one with each event, `_`, the session's id. */
   readonly event_id: string;
+  /** The response's id. */
   readonly response_id: string;
   readonly type: "output_audio_buffer.cleared";
 }
@@ -645,6 +695,7 @@ export interface OutputClearedEvent {
 export interface OutputItemAddedEvent {
   /** `event_`, a number of twelve digits that grows by one with each event, `_`, the session's id. */
   readonly event_id: string;
+  /** The response's id. */
   readonly response_id: string;
   /** Of the item in the response's output. */
   readonly output_index: number;
@@ -656,6 +707,7 @@ export interface OutputItemAddedEvent {
 export interface OutputItemDoneEvent {
   /** `event_`, a number of twelve digits that grows by one with each event, `_`, the session's id. */
   readonly event_id: string;
+  /** The response's id. */
   readonly response_id: string;
   /** Of the item in the response's output. */
   readonly output_index: number;
@@ -667,6 +719,7 @@ export interface OutputItemDoneEvent {
 export interface OutputStartedEvent {
   /** `event_`, a number of twelve digits that grows by one with each event, `_`, the session's id. */
   readonly event_id: string;
+  /** The response's id. */
   readonly response_id: string;
   readonly type: "output_audio_buffer.started";
 }
@@ -675,6 +728,7 @@ export interface OutputStartedEvent {
 export interface OutputStoppedEvent {
   /** `event_`, a number of twelve digits that grows by one with each event, `_`, the session's id. */
   readonly event_id: string;
+  /** The response's id. */
   readonly response_id: string;
   readonly type: "output_audio_buffer.stopped";
 }
@@ -682,6 +736,7 @@ export interface OutputStoppedEvent {
 /** Written by the model. */
 export interface OutputText {
   readonly type: "output_text";
+  /** As it was written. */
   readonly text: string;
 }
 
@@ -689,12 +744,16 @@ export interface OutputText {
 export interface OutputTextDeltaEvent {
   /** `event_`, a number of twelve digits that grows by one with each event, `_`, the session's id. */
   readonly event_id: string;
+  /** The response's id. */
   readonly response_id: string;
   /** Of the item in the response's output. */
   readonly output_index: number;
+  /** The item's id. */
   readonly item_id: string;
+  /** Place of the part in the item's content, from 0. */
   readonly content_index: number;
   readonly type: "response.output_text.delta";
+  /** What is new; all of them, one behind the other, are the whole. */
   readonly delta: string;
 }
 
@@ -702,18 +761,24 @@ export interface OutputTextDeltaEvent {
 export interface OutputTextDoneEvent {
   /** `event_`, a number of twelve digits that grows by one with each event, `_`, the session's id. */
   readonly event_id: string;
+  /** The response's id. */
   readonly response_id: string;
   /** Of the item in the response's output. */
   readonly output_index: number;
+  /** The item's id. */
   readonly item_id: string;
+  /** Place of the part in the item's content, from 0. */
   readonly content_index: number;
   readonly type: "response.output_text.done";
+  /** What the deltas add up to. */
   readonly text: string;
 }
 
 /** What the model made. */
 export interface OutputTokens {
+  /** Of text. */
   readonly text_tokens: number;
+  /** Of sound. */
   readonly audio_tokens: number;
 }
 
@@ -721,12 +786,16 @@ export interface OutputTokens {
 export interface OutputTranscriptDeltaEvent {
   /** `event_`, a number of twelve digits that grows by one with each event, `_`, the session's id. */
   readonly event_id: string;
+  /** The response's id. */
   readonly response_id: string;
   /** Of the item in the response's output. */
   readonly output_index: number;
+  /** The item's id. */
   readonly item_id: string;
+  /** Place of the part in the item's content, from 0. */
   readonly content_index: number;
   readonly type: "response.output_audio_transcript.delta";
+  /** What is new; all of them, one behind the other, are the whole. */
   readonly delta: string;
 }
 
@@ -734,12 +803,16 @@ export interface OutputTranscriptDeltaEvent {
 export interface OutputTranscriptDoneEvent {
   /** `event_`, a number of twelve digits that grows by one with each event, `_`, the session's id. */
   readonly event_id: string;
+  /** The response's id. */
   readonly response_id: string;
   /** Of the item in the response's output. */
   readonly output_index: number;
+  /** The item's id. */
   readonly item_id: string;
+  /** Place of the part in the item's content, from 0. */
   readonly content_index: number;
   readonly type: "response.output_audio_transcript.done";
+  /** What the deltas add up to, heard or not. */
   readonly transcript: string;
 }
 
@@ -768,7 +841,9 @@ export interface PictureRead {
 /** One quota. */
 export interface RateLimit {
   readonly name: "requests" | "tokens";
+  /** What there is of it. */
   readonly limit: number;
+  /** What is left of it. */
   readonly remaining: number;
   /** Until all of it is there again. */
   readonly reset_seconds: number;
@@ -784,6 +859,7 @@ export interface RateLimitsUpdatedEvent {
 
 /** A response as it stands. */
 export interface Response {
+  /** Its id. */
   readonly id: string;
   readonly object: "realtime.response";
   readonly status: "in_progress" | "completed" | "cancelled" | "failed" | "incomplete";
@@ -793,7 +869,9 @@ export interface Response {
   readonly output: readonly ConversationItem[];
   /** Null: out of band. */
   readonly conversation_id: string | null;
+  /** `["audio"]`, speech with its transcript, or `["text"]`. */
   readonly output_modalities: readonly ("audio" | "text")[];
+  /** Its bound. */
   readonly max_output_tokens: number | "inf";
   readonly audio: ShownResponseAudio;
   /** Null until it is done. */
@@ -810,6 +888,7 @@ export interface ResponseAudio {
 /** How one response sounds. */
 export interface ResponseAudioOutput {
   readonly format?: AudioFormat | null;
+  /** One of the model pack's; left out: the session's. */
   readonly voice?: string | VoiceId | null;
 }
 
@@ -851,12 +930,14 @@ export interface ResponseError {
   readonly type: "server_error";
   /** `stage_failed`, as far as nothing more is known. */
   readonly code: string;
+  /** For people. */
   readonly message: string;
 }
 
 /** How a response sounds. */
 export interface ResponseOutput {
   readonly format: ShownFormat;
+  /** One of the model pack's. */
   readonly voice: string;
 }
 
@@ -866,14 +947,20 @@ export interface ResponseParams {
   readonly conversation?: string | null;
   /** Items and item references to answer instead of the conversation; `[]`: none. */
   readonly input?: unknown[] | null;
+  /** In place of the session's. */
   readonly instructions?: string | null;
+  /** `["audio"]`, speech with its transcript, or `["text"]`. */
   readonly output_modalities?: ("audio" | "text")[] | null;
+  /** Its bound. */
   readonly max_output_tokens?: number | "inf" | null;
   /** Comes back in the response. */
   readonly metadata?: Record<string, string> | null;
   readonly audio?: ResponseAudio | null;
+  /** In place of the session's. */
   readonly tools?: unknown[] | null;
+  /** Whether the model may, must not or has to call a tool, or which one. */
   readonly tool_choice?: unknown;
+  /** Several calls may come in the response. */
   readonly parallel_tool_calls?: boolean | null;
   /** Stored prompts are not supported. */
   readonly prompt?: Record<string, unknown> | null;
@@ -883,12 +970,14 @@ export interface ResponseParams {
 
 /** Marks an item that was there before its client came back. */
 export interface Restored {
+  /** It is no new item. */
   readonly restored: true;
 }
 
 /** How much of a conversation that has outgrown the context is kept. */
 export interface RetentionRatio {
   readonly type: "retention_ratio";
+  /** Share of the bound that is kept. */
   readonly retention_ratio: number;
   /** Left out unless the client gave them. */
   readonly token_limits?: TokenLimits;
@@ -926,6 +1015,7 @@ export interface ServerVad {
 export interface Session {
   readonly type: "realtime";
   readonly object: "realtime.session";
+  /** Its id. */
   readonly id: string;
   /** Name of the model pack. */
   readonly model: string;
@@ -947,7 +1037,7 @@ export interface Session {
   /** Seconds since 1970; null: never. */
   readonly expires_at: number | null;
   /** Has no effect. */
-  readonly include: readonly string[];
+  readonly include: readonly "item.input_audio_transcription.logprobs"[];
   readonly audio: ShownAudio;
   readonly duplex: ShownDuplex;
 }
@@ -974,12 +1064,15 @@ export interface SessionUpdate {
   readonly audio?: AudioUpdate | null;
   /** `[]` clears them. */
   readonly tools?: unknown[] | null;
+  /** Whether the model may, must not or has to call a tool, or which one. */
   readonly tool_choice?: unknown;
+  /** Several calls may come in one response. */
   readonly parallel_tool_calls?: boolean | null;
   /** Stored prompts are not supported. */
   readonly prompt?: Record<string, unknown> | null;
   /** Has no effect. */
   readonly tracing?: unknown;
+  /** What is done about a conversation that outgrows the context. */
   readonly truncation?: unknown;
   /** Has no effect. */
   readonly include?: unknown[] | null;
@@ -1012,6 +1105,7 @@ export interface ShownAudio {
 
 /** The one conversation of a session. */
 export interface ShownConversation {
+  /** Its id. */
   readonly id: string;
   readonly object: "realtime.conversation";
 }
@@ -1077,6 +1171,7 @@ export type ShownSession = Session | TranscriptionSession;
 /** A function that the model may call. */
 export interface ShownTool {
   readonly type: "function";
+  /** What calls name. */
   readonly name: string;
   /** Left out unless the client gave one. */
   readonly description?: string;
@@ -1115,6 +1210,7 @@ export interface SpeechStoppedEvent {
   readonly type: "input_audio_buffer.speech_stopped";
   /** Position in the session's input. */
   readonly audio_end_ms: number;
+  /** The item's id. */
   readonly item_id: string;
 }
 
@@ -1135,6 +1231,7 @@ export interface SystemMessage {
 /** Text in a response: `output_text` inside the item, `text` as a part. */
 export interface TextPart {
   readonly type: "text";
+  /** As it was written. */
   readonly text: string;
 }
 
@@ -1161,7 +1258,9 @@ export interface TokenLimits {
 export interface Transcription {
   /** Has no effect: the model pack hears. */
   readonly model?: string | null;
+  /** Has no effect: the model pack has its own. */
   readonly language?: string | null;
+  /** Has no effect. */
   readonly prompt?: string | null;
   /** Has no effect. */
   readonly delay?: unknown;
@@ -1180,9 +1279,12 @@ export interface TranscriptionAudio {
 export interface TranscriptionCompletedEvent {
   /** `event_`, a number of twelve digits that grows by one with each event, `_`, the session's id. */
   readonly event_id: string;
+  /** The item's id. */
   readonly item_id: string;
+  /** Place of the part in the item's content, from 0. */
   readonly content_index: number;
   readonly type: "conversation.item.input_audio_transcription.completed";
+  /** Empty: nothing was said. */
   readonly transcript: string;
   readonly usage: TranscriptionUsage;
 }
@@ -1191,9 +1293,12 @@ export interface TranscriptionCompletedEvent {
 export interface TranscriptionDeltaEvent {
   /** `event_`, a number of twelve digits that grows by one with each event, `_`, the session's id. */
   readonly event_id: string;
+  /** The item's id. */
   readonly item_id: string;
+  /** Place of the part in the item's content, from 0. */
   readonly content_index: number;
   readonly type: "conversation.item.input_audio_transcription.delta";
+  /** What is new; all of them, one behind the other, are the whole. */
   readonly delta: string;
 }
 
@@ -1201,7 +1306,9 @@ export interface TranscriptionDeltaEvent {
 export interface TranscriptionError {
   readonly type: "server_error";
   readonly code: ErrorCode;
+  /** For people. */
   readonly message: string;
+  /** Always null. */
   readonly param: null;
 }
 
@@ -1209,7 +1316,9 @@ export interface TranscriptionError {
 export interface TranscriptionFailedEvent {
   /** `event_`, a number of twelve digits that grows by one with each event, `_`, the session's id. */
   readonly event_id: string;
+  /** The item's id. */
   readonly item_id: string;
+  /** Place of the part in the item's content, from 0. */
   readonly content_index: number;
   readonly type: "conversation.item.input_audio_transcription.failed";
   readonly error: TranscriptionError;
@@ -1219,11 +1328,12 @@ export interface TranscriptionFailedEvent {
 export interface TranscriptionSession {
   readonly type: "transcription";
   readonly object: "realtime.transcription_session";
+  /** Its id. */
   readonly id: string;
   /** Seconds since 1970; null: never. */
   readonly expires_at: number | null;
   /** Has no effect. */
-  readonly include: readonly string[];
+  readonly include: readonly "item.input_audio_transcription.logprobs"[];
   readonly audio: TranscriptionAudio;
 }
 
@@ -1262,8 +1372,11 @@ export interface TurnDetectionUpdate {
 
 /** What a response took. */
 export interface Usage {
+  /** Input and output. */
   readonly total_tokens: number;
+  /** Given to the model. */
   readonly input_tokens: number;
+  /** Made by the model. */
   readonly output_tokens: number;
   readonly input_token_details: InputTokens;
   readonly output_token_details: OutputTokens;
@@ -1288,6 +1401,7 @@ export interface UserMessage {
   readonly status: "in_progress" | "completed" | "incomplete";
   readonly type: "message";
   readonly role: "user";
+  /** Text first, then images; or what was said. */
   readonly content: readonly (InputText | InputAudio | InputImage)[];
 }
 
