@@ -100,6 +100,22 @@ response.done                                              status completed, the
 > conversation.item.create                                 a function_call_output with the call_id
 conversation.item.added, conversation.item.done
 > response.create""",
+    "A response beside the conversation": """\
+> response.create                                          conversation none
+response.created                                           conversation_id null; others may be in progress
+rate_limits.updated
+response.output_item.added
+response.content_part.added
+response.output_text.delta …
+response.output_text.done
+response.content_part.done
+response.output_item.done
+response.done""",
+    "Nobody speaks": """\
+input_audio_buffer.timeout_triggered                       idle_timeout_ms after all has been played
+input_audio_buffer.committed
+conversation.item.added, conversation.item.done            the user's item, empty
+response.created …                                         as above""",
     "A client comes back": """\
 session.created                                            the same id
 conversation.created
