@@ -8,7 +8,8 @@ from __future__ import annotations
 import ast
 import inspect
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -176,9 +177,13 @@ def typescript(vocabulary: Vocabulary) -> str:
     """Return the module of types."""
     parts = [_TS_HEAD]
     for side, names in (("ClientEvent", vocabulary.client), ("ServerEvent", vocabulary.server)):
-        parts.append(f"export type {side} =\n" + "\n".join(f"  | {name}" for name in names) + ";\n")
+        parts.append("\n".join([f"export type {side} =", *_options(names)]))
     parts += map(_declare, vocabulary.definitions.values())
     return "\n".join(parts)
+
+
+def _options(options: Sequence[str]) -> list[str]:
+    return [*(f"  | {option}" for option in options[:-1]), f"  | {options[-1]};\n"]
 
 
 def _declare(definition: Definition) -> str:
@@ -187,10 +192,10 @@ def _declare(definition: Definition) -> str:
         words = f"{words} Only on {TRANSPORTS[definition.only_on]}."
     lines = [f"/** {words} */"]
     if not definition.fields:
-        return "\n".join([*lines, f"export type {definition.name} = {definition.type};\n"])
+        return "\n".join([*lines, f"export type {definition.name} =", *_options(definition.type.split(" | "))])
     lines.append(f"export interface {definition.name} {{")
     for field in definition.fields:
         lines += [f"  /** {field.words} */"] if field.words else []
-        kind = f"readonly {field.type}" if field.type.endswith("[]") else field.type
+        kind = re.sub(r"(\([^()]*\)|\w+)\[\]", r"readonly \1[]", field.type)
         lines.append(f"  readonly {field.name}{'' if field.required else '?'}: {kind};")
     return "\n".join([*lines, "}\n"])

@@ -10,7 +10,16 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, TypeAdapter
 
-from duplex.protocol.wire_session import AudioFormat, MaxTokens, Modalities, SessionUpdate, ToolChoice, Voice, WireModel
+from duplex.protocol.wire_session import (
+    AudioFormat,
+    MaxTokens,
+    Modalities,
+    SessionUpdate,
+    ToolChoice,
+    Tools,
+    Voice,
+    WireModel,
+)
 
 Id = Annotated[str, Field(min_length=1, max_length=128)]
 """An id that the client chose or was given."""
@@ -166,7 +175,7 @@ class ResponseParams(WireModel):
     ) = None
     """Comes back in the response."""
     audio: ResponseAudio | None = None
-    tools: list[Any] | None = None
+    tools: Tools = None
     """In place of the session's."""
     tool_choice: ToolChoice = None
     """Whether the model may, must not or has to call a tool, or which one."""

@@ -132,13 +132,42 @@ class VoiceId(BaseModel):
     """Its name."""
 
 
+class NamedFunction(BaseModel):
+    """The one function that the model has to call."""
+
+    type: Literal["function"]
+    name: str
+    """One of the tools."""
+
+
+class FunctionTool(BaseModel):
+    """A function that the model may call."""
+
+    type: Literal["function"]
+    name: str
+    """What calls name."""
+    description: str | None = None
+    """When to call it."""
+    parameters: dict[str, Any] | None = None
+    """JSON schema of the arguments."""
+
+
+def _as_sent(value: object) -> object:
+    """Leave the value to the part that reads it, which names what is wrong in it."""
+    return value
+
+
 MaxTokens = Annotated[Any, BeforeValidator(_tokens, json_schema_input_type=int | Literal["inf"] | None)]
 Voice = Annotated[str | None, BeforeValidator(_voice, json_schema_input_type=str | VoiceId | None)]
 Modalities = Annotated[
     list[str] | None,
     BeforeValidator(_modalities, json_schema_input_type=list[Literal["audio", "text"]] | None),
 ]
-ToolChoice = Annotated[Any, BeforeValidator(_tool_choice)]
+ToolChoice = Annotated[
+    Any,
+    BeforeValidator(_tool_choice, json_schema_input_type=Literal["auto", "none", "required"] | NamedFunction | None),
+]
+Tools = Annotated[list[Any] | None, BeforeValidator(_as_sent, json_schema_input_type=list[FunctionTool] | None)]
 Ms = Annotated[int, Field(ge=0, le=3_600_000)]
 Speed = Annotated[float, Field(ge=0.25, le=1.5, allow_inf_nan=False)]
 
@@ -262,7 +291,7 @@ class SessionUpdate(WireModel):
     max_output_tokens: MaxTokens = None
     """Of one response."""
     audio: AudioUpdate | None = None
-    tools: list[Any] | None = None
+    tools: Tools = None
     """`[]` clears them."""
     tool_choice: ToolChoice = None
     """Whether the model may, must not or has to call a tool, or which one."""

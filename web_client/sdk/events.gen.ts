@@ -261,7 +261,12 @@ export interface ConversationCreatedEvent {
 }
 
 /** An item of the conversation, or of a response's output. */
-export type ConversationItem = UserMessage | SystemMessage | AssistantMessage | FunctionCall | FunctionCallOutput;
+export type ConversationItem =
+  | UserMessage
+  | SystemMessage
+  | AssistantMessage
+  | FunctionCall
+  | FunctionCallOutput;
 
 /** The model is given less of the conversation from now on; all of it can be retrieved. */
 export interface DuplexContextTrimmedEvent {
@@ -372,7 +377,43 @@ export interface ErrorBody {
 }
 
 /** What an error is called: one of the list of error codes. */
-export type ErrorCode = "invalid_json" | "invalid_utf8" | "binary_event" | "duplicate_key" | "nesting_too_deep" | "event_too_large" | "invalid_type" | "invalid_value" | "missing_required_parameter" | "string_above_max_length" | "unknown_event_type" | "unsupported" | "unsupported_on_transport" | "forbidden_field" | "invalid_audio" | "invalid_image" | "image_too_large" | "too_many_images" | "image_not_read" | "item_not_found" | "item_id_taken" | "text_too_long" | "call_id_taken" | "invalid_tool_call_id" | "too_many_items" | "too_many_out_of_band_responses" | "invalid_truncate" | "conversation_already_has_active_response" | "response_cancel_not_active" | "input_audio_buffer_commit_empty" | "input_audio_buffer_full" | "cannot_update_voice" | "session_expired" | "unsupported_in_tick_mode" | "stage_failed" | "transcription_failed";
+export type ErrorCode =
+  | "invalid_json"
+  | "invalid_utf8"
+  | "binary_event"
+  | "duplicate_key"
+  | "nesting_too_deep"
+  | "event_too_large"
+  | "invalid_type"
+  | "invalid_value"
+  | "missing_required_parameter"
+  | "string_above_max_length"
+  | "unknown_event_type"
+  | "unsupported"
+  | "unsupported_on_transport"
+  | "forbidden_field"
+  | "invalid_audio"
+  | "invalid_image"
+  | "image_too_large"
+  | "too_many_images"
+  | "image_not_read"
+  | "item_not_found"
+  | "item_id_taken"
+  | "text_too_long"
+  | "call_id_taken"
+  | "invalid_tool_call_id"
+  | "too_many_items"
+  | "too_many_out_of_band_responses"
+  | "invalid_truncate"
+  | "conversation_already_has_active_response"
+  | "response_cancel_not_active"
+  | "input_audio_buffer_commit_empty"
+  | "input_audio_buffer_full"
+  | "cannot_update_voice"
+  | "session_expired"
+  | "unsupported_in_tick_mode"
+  | "stage_failed"
+  | "transcription_failed";
 
 /** Something could not be done. The session goes on, and nothing of the client's event was taken. */
 export interface ErrorEvent {
@@ -414,6 +455,17 @@ export interface FunctionCallOutput {
   readonly call_id: string;
   /** As the client gave it. */
   readonly output: string;
+}
+
+/** A function that the model may call. */
+export interface FunctionTool {
+  readonly type: "function";
+  /** What calls name. */
+  readonly name: string;
+  /** When to call it. */
+  readonly description?: string | null;
+  /** JSON schema of the arguments. */
+  readonly parameters?: Record<string, unknown> | null;
 }
 
 /** What the model is told to greet with. */
@@ -499,7 +551,7 @@ export interface Item {
   /** Of a `message`. */
   readonly role?: "user" | "assistant" | "system" | null;
   /** Of a `message`. */
-  readonly content?: ContentPart[] | null;
+  readonly content?: readonly ContentPart[] | null;
   /** Of a `function_call`, and of the output that belongs to it. */
   readonly call_id?: string | null;
   /** Of a `function_call`: the function's. */
@@ -626,6 +678,13 @@ export interface LatencySplit {
 /** G.711 µ-law, 8 kHz, mono. */
 export interface MuLawFormat {
   readonly type: "audio/pcmu";
+}
+
+/** The one function that the model has to call. */
+export interface NamedFunction {
+  readonly type: "function";
+  /** One of the tools. */
+  readonly name: string;
 }
 
 /** What is to be done to the user's sound. */
@@ -946,20 +1005,20 @@ export interface ResponseParams {
   /** `auto`, or `none`: out of band. */
   readonly conversation?: string | null;
   /** Items and item references to answer instead of the conversation; `[]`: none. */
-  readonly input?: unknown[] | null;
+  readonly input?: readonly unknown[] | null;
   /** In place of the session's. */
   readonly instructions?: string | null;
   /** `["audio"]`, speech with its transcript, or `["text"]`. */
-  readonly output_modalities?: ("audio" | "text")[] | null;
+  readonly output_modalities?: readonly ("audio" | "text")[] | null;
   /** Its bound. */
   readonly max_output_tokens?: number | "inf" | null;
   /** Comes back in the response. */
   readonly metadata?: Record<string, string> | null;
   readonly audio?: ResponseAudio | null;
   /** In place of the session's. */
-  readonly tools?: unknown[] | null;
+  readonly tools?: readonly FunctionTool[] | null;
   /** Whether the model may, must not or has to call a tool, or which one. */
-  readonly tool_choice?: unknown;
+  readonly tool_choice?: "auto" | "none" | "required" | NamedFunction | null;
   /** Several calls may come in the response. */
   readonly parallel_tool_calls?: boolean | null;
   /** Stored prompts are not supported. */
@@ -1037,7 +1096,7 @@ export interface Session {
   /** Seconds since 1970; null: never. */
   readonly expires_at: number | null;
   /** Has no effect. */
-  readonly include: readonly "item.input_audio_transcription.logprobs"[];
+  readonly include: "item.input_audio_transcription.logprobs"[];
   readonly audio: ShownAudio;
   readonly duplex: ShownDuplex;
 }
@@ -1058,14 +1117,14 @@ export interface SessionUpdate {
   /** `""` clears them. */
   readonly instructions?: string | null;
   /** `["audio"]`, speech with its transcript, or `["text"]`. */
-  readonly output_modalities?: ("audio" | "text")[] | null;
+  readonly output_modalities?: readonly ("audio" | "text")[] | null;
   /** Of one response. */
   readonly max_output_tokens?: number | "inf" | null;
   readonly audio?: AudioUpdate | null;
   /** `[]` clears them. */
-  readonly tools?: unknown[] | null;
+  readonly tools?: readonly FunctionTool[] | null;
   /** Whether the model may, must not or has to call a tool, or which one. */
-  readonly tool_choice?: unknown;
+  readonly tool_choice?: "auto" | "none" | "required" | NamedFunction | null;
   /** Several calls may come in one response. */
   readonly parallel_tool_calls?: boolean | null;
   /** Stored prompts are not supported. */
@@ -1075,7 +1134,7 @@ export interface SessionUpdate {
   /** What is done about a conversation that outgrows the context. */
   readonly truncation?: unknown;
   /** Has no effect. */
-  readonly include?: unknown[] | null;
+  readonly include?: readonly unknown[] | null;
   /** Has no effect. */
   readonly reasoning?: unknown;
   readonly duplex?: DuplexUpdate | null;
@@ -1127,7 +1186,10 @@ export interface ShownDuplex {
 }
 
 /** How audio is written in events. A WebRTC call negotiates its codec in SDP, whatever stands here. */
-export type ShownFormat = PcmFormat | MuLawFormat | ALawFormat;
+export type ShownFormat =
+  | PcmFormat
+  | MuLawFormat
+  | ALawFormat;
 
 /** How the session listens. */
 export interface ShownInput {
@@ -1158,7 +1220,9 @@ export interface ShownOutput {
 }
 
 /** A content part of a response's item, under the names that parts have. */
-export type ShownPart = AudioPart | TextPart;
+export type ShownPart =
+  | AudioPart
+  | TextPart;
 
 /** The one direction of a response. */
 export interface ShownResponseAudio {
@@ -1166,7 +1230,9 @@ export interface ShownResponseAudio {
 }
 
 /** A session object as the client may see it. */
-export type ShownSession = Session | TranscriptionSession;
+export type ShownSession =
+  | Session
+  | TranscriptionSession;
 
 /** A function that the model may call. */
 export interface ShownTool {
@@ -1180,7 +1246,11 @@ export interface ShownTool {
 }
 
 /** Whether the model may, must not or has to call a tool, or which one. */
-export type ShownToolChoice = "auto" | "none" | "required" | ChosenFunction;
+export type ShownToolChoice =
+  | "auto"
+  | "none"
+  | "required"
+  | ChosenFunction;
 
 /** The user's words are told. */
 export interface ShownTranscription {
@@ -1215,7 +1285,10 @@ export interface SpeechStoppedEvent {
 }
 
 /** Why a response did not complete. */
-export type StatusDetails = CancelledDetails | IncompleteDetails | FailedDetails;
+export type StatusDetails =
+  | CancelledDetails
+  | IncompleteDetails
+  | FailedDetails;
 
 /** What the client told the model beside the instructions. */
 export interface SystemMessage {
@@ -1333,7 +1406,7 @@ export interface TranscriptionSession {
   /** Seconds since 1970; null: never. */
   readonly expires_at: number | null;
   /** Has no effect. */
-  readonly include: readonly "item.input_audio_transcription.logprobs"[];
+  readonly include: "item.input_audio_transcription.logprobs"[];
   readonly audio: TranscriptionAudio;
 }
 
@@ -1345,10 +1418,15 @@ export interface TranscriptionUsage {
 }
 
 /** What is done about a conversation that outgrows the model's context. */
-export type Truncation = "auto" | "disabled" | RetentionRatio;
+export type Truncation =
+  | "auto"
+  | "disabled"
+  | RetentionRatio;
 
 /** Who decides that a turn has ended. */
-export type TurnDetection = ServerVad | SemanticVad;
+export type TurnDetection =
+  | ServerVad
+  | SemanticVad;
 
 /** Fields of both kinds; those of the other kind are ignored. */
 export interface TurnDetectionUpdate {
