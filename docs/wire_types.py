@@ -196,6 +196,6 @@ def _declare(definition: Definition) -> str:
     lines.append(f"export interface {definition.name} {{")
     for field in definition.fields:
         lines += [f"  /** {field.words} */"] if field.words else []
-        kind = re.sub(r"(\([^()]*\)|\w+)\[\]", r"readonly \1[]", field.type)
+        kind = re.sub(r"(\([^()]*\)|\w+|\"[^\"]*\")\[\]", r"readonly \1[]", field.type)
         lines.append(f"  readonly {field.name}{'' if field.required else '?'}: {kind};")
     return "\n".join([*lines, "}\n"])

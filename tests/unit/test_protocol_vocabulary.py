@@ -5,6 +5,7 @@ That nothing else is ever sent is held by the fixture `vocabulary` of tests/conf
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Iterator
@@ -18,10 +19,12 @@ import pytest
 from openai.types.realtime import RealtimeClientEvent, RealtimeServerEvent
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
-from duplex.protocol import errors
+from duplex.protocol import TransportName, WireProfile, decode, errors, initial
 from duplex.protocol.client_events import CLIENT_EVENT
 from duplex.protocol.error_codes import ERROR_CODES
 from duplex.protocol.server_events import SERVER_EVENT
+from duplex.session.messages import Rejected
+from duplex.units import Samples
 
 pytestmark = pytest.mark.unit
 
@@ -173,6 +176,18 @@ def test_all_that_the_stock_client_may_send_is_known() -> None:
             assert unnamed(taken) == set(), event["type"]
             assert taken.unknown_fields() == 0
     assert refused <= REFUSED.keys()
+
+
+@pytest.mark.parametrize("transport", ["webrtc", "websocket"])
+def test_an_event_of_one_transport_is_refused_on_the_other(transport: TransportName, read: Any) -> None:
+    only_on = {read.kind(name): read.definitions[name].only_on for name in read.client}
+    profile = WireProfile()
+    config = initial(profile, session_id="sess_1")
+    for event in examples_of(CLIENT_EVENT):
+        text = json.dumps(event)
+        message = decode(text, config, transport=transport, profile=profile, arrived=Samples(0))
+        refused = isinstance(message, Rejected) and message.code == errors.WRONG_TRANSPORT
+        assert refused == (only_on[event["type"]] not in (None, transport)), text
 
 
 @pytest.mark.parametrize("change", [{"item_ids": 1}, {"item_id": 1}, {"item_id": None}])

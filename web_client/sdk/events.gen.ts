@@ -1096,7 +1096,7 @@ export interface Session {
   /** Seconds since 1970; null: never. */
   readonly expires_at: number | null;
   /** Has no effect. */
-  readonly include: "item.input_audio_transcription.logprobs"[];
+  readonly include: readonly "item.input_audio_transcription.logprobs"[];
   readonly audio: ShownAudio;
   readonly duplex: ShownDuplex;
 }
@@ -1406,7 +1406,7 @@ export interface TranscriptionSession {
   /** Seconds since 1970; null: never. */
   readonly expires_at: number | null;
   /** Has no effect. */
-  readonly include: "item.input_audio_transcription.logprobs"[];
+  readonly include: readonly "item.input_audio_transcription.logprobs"[];
   readonly audio: TranscriptionAudio;
 }
 
