@@ -166,8 +166,8 @@ def test_the_stock_client_parses_all_that_the_models_allow() -> None:
 def test_all_that_the_stock_client_may_send_is_known() -> None:
     refused: set[str] = set()
     for event in examples_of(STOCK_CLIENT):
-        if str(event.get("item", {}).get("type")).startswith("mcp_"):
-            continue  # refused by its type
+        if '"mcp_' in json.dumps(event):
+            continue  # an item of MCP, refused by its type
         try:
             taken = CLIENT_EVENT.validate_python(event)
         except ValidationError as error:
