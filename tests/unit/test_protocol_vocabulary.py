@@ -39,6 +39,7 @@ OURS_ALONE = {
 REFUSED = {
     "item.content.type": "a content part says what it is",
     "response.audio.output.format.type": "so does a format, which is never null within",
+    "response.input.content.type": "as in an item",
     "response.tool_choice": "MCP",
     "session.audio.input.format.type": "as above",
     "session.audio.input.noise_reduction.type": "as above",
