@@ -125,10 +125,49 @@ def _tool_choice(value: object) -> object:
     raise ValueError('should be "auto" or "none": tools are not supported by this server')
 
 
-MaxTokens = Annotated[Any, BeforeValidator(_tokens)]
-Voice = Annotated[str | None, BeforeValidator(_voice)]
-Modalities = Annotated[list[str] | None, BeforeValidator(_modalities)]
-ToolChoice = Annotated[Any, BeforeValidator(_tool_choice)]
+class VoiceId(BaseModel):
+    """A voice as an object."""
+
+    id: str
+    """Its name."""
+
+
+class NamedFunction(BaseModel):
+    """The one function that the model has to call."""
+
+    type: Literal["function"]
+    name: str
+    """One of the tools."""
+
+
+class FunctionTool(BaseModel):
+    """A function that the model may call."""
+
+    type: Literal["function"]
+    name: str
+    """What calls name."""
+    description: str | None = None
+    """When to call it."""
+    parameters: dict[str, Any] | None = None
+    """JSON schema of the arguments."""
+
+
+def _as_sent(value: object) -> object:
+    """Leave the value to the part that reads it, which names what is wrong in it."""
+    return value
+
+
+MaxTokens = Annotated[Any, BeforeValidator(_tokens, json_schema_input_type=int | Literal["inf"] | None)]
+Voice = Annotated[str | None, BeforeValidator(_voice, json_schema_input_type=str | VoiceId | None)]
+Modalities = Annotated[
+    list[str] | None,
+    BeforeValidator(_modalities, json_schema_input_type=list[Literal["audio", "text"]] | None),
+]
+ToolChoice = Annotated[
+    Any,
+    BeforeValidator(_tool_choice, json_schema_input_type=Literal["auto", "none", "required"] | NamedFunction | None),
+]
+Tools = Annotated[list[Any] | None, BeforeValidator(_as_sent, json_schema_input_type=list[FunctionTool] | None)]
 Ms = Annotated[int, Field(ge=0, le=3_600_000)]
 Speed = Annotated[float, Field(ge=0.25, le=1.5, allow_inf_nan=False)]
 
@@ -138,45 +177,83 @@ class AudioFormat(WireModel):
 
     type: Literal["audio/pcm", "audio/pcmu", "audio/pcma"] = "audio/pcm"
     rate: Literal[24000] | None = None
+    """Of `audio/pcm`."""
 
 
 class NoiseReduction(WireModel):
+    """What is to be done to the user's sound."""
+
     type: Literal["near_field", "far_field"]
+    """Near: a headset. Far: a room."""
+    strength: Any = None
+    """Has no effect."""
 
 
 class Transcription(WireModel):
+    """How the user's words are to be told."""
+
     model: str | None = None
+    """Has no effect: the model pack hears."""
     language: str | None = None
+    """Has no effect: the model pack has its own."""
     prompt: str | None = None
+    """Has no effect."""
+    delay: Any = None
+    """Has no effect."""
+    keywords: Any = None
+    """Has no effect."""
+    languages: Any = None
+    """Has no effect."""
 
 
 class TurnDetectionUpdate(WireModel):
     """Fields of both kinds; those of the other kind are ignored."""
 
     type: Literal["server_vad", "semantic_vad"] | None = None
+    """A turn ends after a silence, or when it sounds ended."""
     create_response: bool | None = None
+    """A turn is answered by itself."""
     interrupt_response: bool | None = None
+    """The user's voice cuts a reply."""
     eagerness: Literal["low", "medium", "high", "auto"] | None = None
+    """Of `semantic_vad`: how soon a pause is taken for an end."""
     threshold: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
+    """Of `server_vad`: probability from which on sound is a voice."""
     prefix_padding_ms: Ms | None = None
+    """Of `server_vad`: taken from before the voice began."""
     silence_duration_ms: Ms | None = None
+    """Of `server_vad`: that ends a turn."""
     idle_timeout_ms: Annotated[int, Field(ge=1000, le=3_600_000)] | None = None
+    """Of `server_vad`: after so long without a word the model speaks."""
 
 
 class AudioInputUpdate(WireModel):
+    """How the session is to listen."""
+
     format: AudioFormat | None = None
+    """Of appended audio."""
     noise_reduction: NoiseReduction | None = None
+    """Null: none. Has an effect where the server processes audio."""
     transcription: Transcription | None = None
+    """Null: the user's words are not told."""
     turn_detection: TurnDetectionUpdate | None = None
+    """Null: the client commits turns (push to talk)."""
 
 
 class AudioOutputUpdate(WireModel):
+    """How the session is to sound."""
+
     format: AudioFormat | None = None
+    """Of audio deltas."""
     voice: Voice = None
+    """One of the model pack's. Fixed after the first audio."""
     speed: Speed | None = None
+    """1: as the voice speaks by itself."""
 
 
 class AudioUpdate(WireModel):
+    """Both directions."""
+
     input: AudioInputUpdate | None = None
     output: AudioOutputUpdate | None = None
 
@@ -184,11 +261,21 @@ class AudioUpdate(WireModel):
 class DuplexUpdate(WireModel):
     """Our own additions."""
 
-    lead_ms: Annotated[Any, BeforeValidator(_lead)] = None
+    lead_ms: Annotated[Any, BeforeValidator(_lead, json_schema_input_type=Ms | Literal["unlimited"] | None)] = None
+    """How far WebSocket audio runs ahead of its playback."""
     on_onset: Literal["duck", "hold", "none"] | None = None
+    """What becomes of a reply while it is not certain that the user interrupts."""
     echo_cancellation: bool | None = None
-    greeting: Annotated[Any, BeforeValidator(_greeting)] = None
+    """Take the server's own voice out of the user's sound."""
+    greeting: Annotated[
+        Any,
+        BeforeValidator(
+            _greeting, json_schema_input_type=dict[Literal["text", "instructions"], str] | Literal["none"] | None
+        ),
+    ] = None
+    """What the model says first: `{"text": …}`, `{"instructions": …}` or `none` (sessions.md)."""
     resume: bool | None = None
+    """The session outlives a lost connection (resume.md)."""
 
 
 class SessionUpdate(WireModel):
@@ -196,16 +283,28 @@ class SessionUpdate(WireModel):
 
     type: Literal["realtime", "transcription"] | None = None
     model: str | None = None
+    """Has no effect: the model pack's is shown."""
     instructions: str | None = None
+    """`""` clears them."""
     output_modalities: Modalities = None
+    """`["audio"]`, speech with its transcript, or `["text"]`."""
     max_output_tokens: MaxTokens = None
+    """Of one response."""
     audio: AudioUpdate | None = None
-    tools: list[Any] | None = None
+    tools: Tools = None
+    """`[]` clears them."""
     tool_choice: ToolChoice = None
+    """Whether the model may, must not or has to call a tool, or which one."""
     parallel_tool_calls: bool | None = None
+    """Several calls may come in one response."""
     prompt: dict[str, Any] | None = None
+    """Stored prompts are not supported."""
     tracing: Any = None
+    """Has no effect."""
     truncation: Any = None
+    """What is done about a conversation that outgrows the context."""
     include: list[Any] | None = None
+    """Has no effect."""
     reasoning: Any = None
+    """Has no effect."""
     duplex: DuplexUpdate | None = None

@@ -32,7 +32,7 @@ from duplex.units import RtpTicks, Samples
 
 pytestmark = pytest.mark.unit
 
-FAILURE = Failure(code="x", message="m")
+FAILURE = Failure(code="item_not_found", message="m")
 ITEM = ItemView(id="item_1", role="assistant", modality="audio", text=None, status="in_progress")
 
 

@@ -4,7 +4,7 @@ import { CaptureError } from "./capture.ts";
 import { Microphone } from "./microphone.ts";
 import { PlaybackReporter, type PlayedFront } from "./playback_reporter.ts";
 import { ConnectError, type Problem } from "./problem.ts";
-import { type ClientEvent, decode, type ServerEvent } from "./protocol.ts";
+import { type ClientEvent, decode, type ServerEvent, type SessionUpdate } from "./protocol.ts";
 import { reduce } from "./reduce.ts";
 import { INITIAL, isLive, type LocalEvent, type ViewState } from "./state.ts";
 import { backoffMs, SLEPT_MS, TicketBox, usableTicket } from "./ticket.ts";
@@ -26,7 +26,7 @@ export interface ConversationOptions {
   /** Makes the transport of the next conversation. */
   readonly transport: () => Transport;
   /** The session object of the wire, read at each start. With `duplex: { resume: true }` a lost conversation goes on. */
-  readonly session: () => Readonly<Record<string, unknown>>;
+  readonly session: () => SessionUpdate;
   /** The model's voice, to be played. */
   readonly onRemote: (stream: MediaStream) => void;
   /** The track that the user is heard by; null: none. */

@@ -1,4 +1,5 @@
 /** The browser SDK: a conversation over WebRTC, its state, and its parts for those who build their own. */
+export type * as wire from "./events.gen.ts";
 export { Conversation, type ConversationOptions, type Traffic } from "./conversation.ts";
 export { type MeterReport, type Side, SoundMeter } from "./meter.ts";
 export { PLAYBACK_EVERY_MS, PlaybackReporter, type PlayedFront } from "./playback_reporter.ts";
@@ -12,6 +13,7 @@ export {
   type Item,
   type LatencySplit,
   type ServerEvent,
+  type SessionUpdate,
   SPLIT_PARTS,
 } from "./protocol.ts";
 export { reduce } from "./reduce.ts";

@@ -2,8 +2,11 @@
  * The wire: what the server says (`ServerEvent`, by `decode`) and what we say (`ClientEvent`, by `encode`).
  *
  * Pure. Only the fields that a client needs are read; an unknown type or field is let pass, because servers grow.
- * Names follow the OpenAI Realtime API in its GA shape; our additions carry the prefix `duplex.`.
+ * Names follow the OpenAI Realtime API in its GA shape; our additions carry the prefix `duplex.`. What is read and written
+ * is held to the wire's own types, which are made from the server's models: a name that is not there does not compile.
  */
+
+import type * as wire from "./events.gen.ts";
 
 /** A conversation item as the page needs it: who said what. */
 export interface Item {
@@ -18,21 +21,19 @@ export interface Item {
   readonly spoken: boolean;
 }
 
-export type ResponseStatus = "in_progress" | "completed" | "cancelled" | "failed" | "incomplete";
+export type ResponseStatus = wire.Response["status"];
 
 /** The server's breakdown of one turn's latency, in seconds; a part that did not occur is absent. */
-export interface LatencySplit {
-  readonly endpointing?: number;
-  readonly transcribe?: number;
-  readonly think?: number;
-  readonly talk?: number;
-  readonly vocode?: number;
-  readonly send?: number;
-  /** The sum: end of the user's speech to the first sample sent. */
-  readonly ttfas?: number;
-}
+export type LatencySplit = wire.LatencySplit;
 
-export const SPLIT_PARTS = ["endpointing", "transcribe", "think", "talk", "vocode", "send"] as const;
+export const SPLIT_PARTS = [
+  "endpointing",
+  "transcribe",
+  "think",
+  "talk",
+  "vocode",
+  "send",
+] as const satisfies readonly (keyof LatencySplit)[];
 
 export type ServerEvent =
   | { readonly type: "session.created"; readonly recorded?: true }
@@ -98,23 +99,11 @@ export type Decoded =
   | { readonly kind: "unused"; readonly type: string }
   | { readonly kind: "unreadable"; readonly reason: string };
 
-export type ClientEvent =
-  | { readonly type: "session.update"; readonly session: Readonly<Record<string, unknown>> }
-  | {
-      readonly type: "conversation.item.create";
-      readonly item: {
-        readonly id: string;
-        readonly type: "message";
-        readonly role: "user";
-        readonly content: readonly [{ readonly type: "input_text"; readonly text: string }];
-      };
-    }
-  | { readonly type: "conversation.item.retrieve"; readonly item_id: string }
-  | { readonly type: "response.create" }
-  | { readonly type: "response.cancel"; readonly event_id: string }
-  | { readonly type: "output_audio_buffer.clear"; readonly event_id: string }
-  /** What has been played of a reply, from its first sample. */
-  | { readonly type: "duplex.playback.report"; readonly response_id: string; readonly played_ms: number };
+/** How a session is to be: what a client wants otherwise than the server's defaults. */
+export type SessionUpdate = wire.SessionUpdate;
+
+/** What a client may say, in the wire's own names. */
+export type ClientEvent = wire.ClientEvent;
 
 /** One client event as the text of a data channel message. */
 export function encode(event: ClientEvent): string {
@@ -134,16 +123,30 @@ export function decode(text: string): Decoded {
   }
   const type = parsed["type"];
   if (!isUsed(type)) return { kind: "unused", type };
+  const read: (fields: Unchecked) => ServerEvent = READERS[type];
   try {
-    return { kind: "event", event: READERS[type](parsed) };
+    return { kind: "event", event: read(parsed) };
   } catch (error) {
     if (error instanceof FieldError) return { kind: "unreadable", reason: `${type}: ${error.message}` };
     throw error;
   }
 }
 
-type Fields = Readonly<Record<string, unknown>>;
-type Readers = { readonly [T in ServerEvent["type"]]: (fields: Fields) => Extract<ServerEvent, { type: T }> };
+declare const SHAPE: unique symbol;
+/** An object as it came. `Wire` is what it should be: the compiler holds the names of fields to it, not their values. */
+type Fields<Wire> = Readonly<Record<string, unknown>> & { readonly [SHAPE]?: Wire };
+type Unchecked = Fields<never>;
+/** Names of the fields of `Wire`, or of one of several, that hold a `Value` or null. */
+type Keys<Wire, Value> = Wire extends unknown
+  ? { [K in keyof Wire & string]-?: NonNullable<Wire[K]> extends Value ? K : never }[keyof Wire & string]
+  : never;
+/** What such a field holds. */
+type At<Wire, K> = Wire extends unknown ? (K extends keyof Wire ? NonNullable<Wire[K]> : never) : never;
+type Readers = {
+  readonly [T in ServerEvent["type"]]: (
+    fields: Fields<Extract<wire.ServerEvent, { type: T }>>,
+  ) => Extract<ServerEvent, { type: T }>;
+};
 
 /** A field is absent or of another type than the wire says. */
 class FieldError extends Error {}
@@ -170,7 +173,7 @@ const READERS: Readers = {
       type: "error",
       code: textOr(error, "code", ""),
       message: textOr(error, "message", "The server reported an error."),
-      clientEventId: typeof error["event_id"] === "string" ? error["event_id"] : null,
+      clientEventId: textOr(error, "event_id", null),
     };
   },
   "input_audio_buffer.speech_started": (f) => ({
@@ -219,8 +222,8 @@ const READERS: Readers = {
   "response.output_text.delta": (f) => ({ type: "response.output_text.delta", ...replyDelta(f) }),
   "response.done": (f) => {
     const response = group(f, "response");
-    const details = isFields(response["status_details"]) ? response["status_details"] : {};
-    const error = isFields(details["error"]) ? details["error"] : {};
+    const details = groupOr(response, "status_details");
+    const error = groupOr(details, "error");
     return {
       type: "response.done",
       responseId: text(response, "id"),
@@ -252,41 +255,68 @@ function isUsed(type: string): type is ServerEvent["type"] {
   return Object.hasOwn(READERS, type);
 }
 
-function isFields(value: unknown): value is Fields {
+function isFields(value: unknown): value is Unchecked {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-function text(fields: Fields, key: string): string {
+function text<Wire>(fields: Fields<Wire>, key: Keys<Wire, string>): string {
   const value = fields[key];
   if (typeof value !== "string") throw new FieldError(`${key} is not text`);
   return value;
 }
 
-function textOr(fields: Fields, key: string, otherwise: string): string {
+function textOr<Wire, Otherwise>(
+  fields: Fields<Wire>,
+  key: Keys<Wire, string>,
+  otherwise: Otherwise,
+): string | Otherwise {
   const value = fields[key];
   return typeof value === "string" ? value : otherwise;
 }
 
-function amount(fields: Fields, key: string): number {
+function amount<Wire>(fields: Fields<Wire>, key: Keys<Wire, number>): number {
   const value = fields[key];
   if (typeof value !== "number" || !Number.isFinite(value)) throw new FieldError(`${key} is not a number`);
   return value;
 }
 
-function group(fields: Fields, key: string): Fields {
+function isTrue<Wire>(fields: Fields<Wire>, key: Keys<Wire, boolean>): boolean {
+  return fields[key] === true;
+}
+
+function group<Wire, K extends Keys<Wire, object>>(fields: Fields<Wire>, key: K): Fields<At<Wire, K>> {
   const value = fields[key];
   if (!isFields(value)) throw new FieldError(`${key} is not an object`);
   return value;
 }
 
-function oneOf<T extends string>(fields: Fields, key: string, allowed: readonly T[]): T {
-  const value = text(fields, key);
+/** The object that a field holds, or an empty one. */
+function groupOr<Wire, K extends Keys<Wire, object>>(fields: Fields<Wire>, key: K): Fields<At<Wire, K>> {
+  const value = fields[key];
+  return isFields(value) ? value : {};
+}
+
+/** The objects in a list; what is no object is left out, and so is what is no list. */
+function groups<Wire, K extends Keys<Wire, readonly object[]>>(
+  fields: Fields<Wire>,
+  key: K,
+): readonly Fields<At<At<Wire, K>, number>>[] {
+  const value = fields[key];
+  return Array.isArray(value) ? value.filter(isFields) : [];
+}
+
+function oneOf<Wire, K extends Keys<Wire, string>>(
+  fields: Fields<Wire>,
+  key: K,
+  allowed: readonly At<Wire, K>[],
+): At<Wire, K> {
+  const value = fields[key];
   const found = allowed.find((each) => each === value);
   if (found === undefined) throw new FieldError(`${key} is none of ${allowed.join(", ")}`);
   return found;
 }
 
-function replyDelta(fields: Fields): ReplyDelta {
+function replyDelta(fields: Fields<wire.OutputTextDeltaEvent | wire.OutputTranscriptDeltaEvent>): ReplyDelta {
   return {
     responseId: text(fields, "response_id"),
     itemId: text(fields, "item_id"),
@@ -295,26 +325,26 @@ function replyDelta(fields: Fields): ReplyDelta {
 }
 
 /** Whether the server records the conversation, as its session object says. */
-function recorded(fields: Fields): { readonly recorded?: true } {
-  const session = fields["session"];
-  const own = isFields(session) ? session["duplex"] : undefined;
-  return isFields(own) && own["recorded"] === true ? { recorded: true } : {};
+function recorded(fields: Fields<wire.SessionCreatedEvent | wire.SessionUpdatedEvent>): { readonly recorded?: true } {
+  return isTrue(groupOr(groupOr(fields, "session"), "duplex"), "recorded") ? { recorded: true } : {};
 }
 
-function item(fields: Fields): Item {
+function item(
+  fields: Fields<{ readonly item: wire.ConversationItem; readonly duplex?: wire.ItemAddedEvent["duplex"] }>,
+): Item {
   const from = group(fields, "item");
+  const parts = groups(from, "content");
   const role = textOr(from, "role", "");
-  const parts = Array.isArray(from["content"]) ? from["content"].filter(isFields) : [];
   return {
     id: text(from, "id"),
-    ...(isFields(fields["duplex"]) && fields["duplex"]["restored"] === true ? { restored: true } : {}),
+    ...(isTrue(groupOr(fields, "duplex"), "restored") ? { restored: true } : {}),
     role: role === "user" || role === "assistant" || role === "system" ? role : null,
     text: parts.map((part) => textOr(part, "transcript", textOr(part, "text", ""))).join(""),
     spoken: parts.some((part) => textOr(part, "type", "").includes("audio")),
   };
 }
 
-function latencySplit(fields: Fields): LatencySplit {
+function latencySplit(fields: Fields<LatencySplit>): LatencySplit {
   const known = [...SPLIT_PARTS, "ttfas"] as const;
   return Object.fromEntries(
     known.flatMap((key) => {

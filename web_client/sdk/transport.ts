@@ -1,4 +1,4 @@
-import type { ClientEvent } from "./protocol.ts";
+import type { ClientEvent, SessionUpdate } from "./protocol.ts";
 
 /** What a conversation asks of its way to the server. One transport carries one conversation. */
 export interface Transport {
@@ -28,7 +28,7 @@ export interface Transport {
 
 export interface ConnectOptions {
   /** The session object of the wire. */
-  readonly session: Readonly<Record<string, unknown>>;
+  readonly session: SessionUpdate;
   readonly microphone: MediaStreamTrack | null;
   readonly camera: MediaStreamTrack | null;
   /** Token of the conversation to come back to; null: a new one. */

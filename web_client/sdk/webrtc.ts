@@ -5,7 +5,7 @@
  * without a camera: either can be added later without renegotiation. A section without a track sends nothing.
  */
 import { ConnectError } from "./problem.ts";
-import { type ClientEvent, encode } from "./protocol.ts";
+import { type ClientEvent, encode, type SessionUpdate } from "./protocol.ts";
 import type { ConnectOptions, Transport, TransportListener } from "./transport.ts";
 
 const RESUME_HEADER = "Duplex-Resume";
@@ -117,7 +117,7 @@ export class WebRtcTransport implements Transport {
   /** Post the offer and take the answer. The offer goes out at once: servers learn our addresses from our checks. */
   async #exchange(
     peer: RTCPeerConnection,
-    session: Readonly<Record<string, unknown>>,
+    session: SessionUpdate,
     resume: string | null,
     signal: AbortSignal,
   ): Promise<void> {
