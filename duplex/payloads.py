@@ -180,6 +180,10 @@ class TextDelta:
     """Tokens generated for this delta."""
     finish: str | None = None
     """None while more follows; `stop` or `length` on the last delta."""
+    prompt_tokens: int | None = None
+    """On the last delta: tokens of the prompt, where the engine tells them."""
+    cached_tokens: int = 0
+    """Of those, what it had read before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -93,7 +93,8 @@ class ResponseAudio(WireModel):
 
 class ResponseParams(WireModel):
     conversation: str | None = None
-    input: list[Any] | None = None
+    input: list[Item] | None = None
+    """Items, and references to items of the conversation (type `item_reference`)."""
     instructions: str | None = None
     output_modalities: Modalities = None
     max_output_tokens: MaxTokens = None
