@@ -181,7 +181,7 @@ class TextDelta:
     finish: str | None = None
     """None while more follows; `stop` or `length` on the last delta."""
     prompt_tokens: int | None = None
-    """On the last delta: tokens of the prompt, where the engine tells them."""
+    """On one delta: tokens of the prompt, where the engine tells them."""
     cached_tokens: int = 0
     """Of those, what it had read before."""
 

@@ -116,12 +116,11 @@ def _status_details(view: ReplyView) -> dict[str, Any] | None:
 def _usage(view: ReplyView) -> dict[str, Any]:
     """Return the tokens of a reply.
 
-    Text is counted as the thinker's engine counts it; until it has told the tokens of its prompt they are an estimate
-    (`duplex.input_estimated`), and for good where it never tells them: a reply that was cut, or a server without usage.
-    Cached tokens are those that the engine says it had read before.
+    Text is counted as the thinker's engine counts it. Where that does not tell the tokens of its prompt, or a cut came
+    before, they are an estimate (`duplex.input_estimated`). Cached tokens are those that the engine says it had read before.
 
-    Audio has a length and no tokens of its own: 100 ms of input count as one token, and 50 ms of output, as in OpenAI's
-    price list; one that has begun counts. Input audio is counted once, by the first reply that is made from it: later ones
+    Audio has a length and no tokens of its own: 100 ms of input count as one token, and 50 ms of output, as OpenAI counts
+    them; a token that has begun counts. Input audio is counted once, by the first reply that is made from it: later ones
     read its words, which are text. For the same reason no audio is cached.
     """
     text_in, audio_in = view.input_tokens, _audio_tokens(view.input_audio, _INPUT_TOKEN)

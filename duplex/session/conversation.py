@@ -193,7 +193,7 @@ class Conversation:
         item.heard = audio_end
 
     def listened(self, length: Samples) -> None:
-        """A turn of the user of this length was committed."""
+        """So much of the user's speech was listened to, in a turn that has its words."""
         self._fresh_audio += length
 
     def take_fresh_audio(self) -> Samples:

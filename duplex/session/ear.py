@@ -406,7 +406,6 @@ class Ear:
         self._outbox.observe("duplex_endpointing_seconds", seconds_from_ns(MonoNs(now - ended)))
         self._utterance = None
         span = Span(utterance.start, max(end, utterance.start))
-        self._shared.conversation.listened(Samples(len(span)))
         self._transcripts.attach(item, span, speech_end, auto, ended, self._arrived, now)
         self._tracker.close()
         self._buffer_start = end

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from duplex_models.sim import SimOptions
 
 from duplex.config import ConversationSettings, Settings
+from duplex.payloads import Role
+from duplex.replay import replay
+from duplex.session.effects import Submit
+from tests.sim.recorded import hang_up, recorder, under_record
+from tests.sim.watched import WatchedServer
 from tests.sim.world import Server, Session
 
 pytestmark = pytest.mark.sim
@@ -211,9 +217,8 @@ def test_as_many_at_once_as_the_server_makes_and_a_lane_is_used_again() -> None:
         aside(session, f"again{n}")
     server.advance(2000)
     assert list(ended(session).values()) == ["completed"] * 4
-    lanes = [
-        job.address.lane for job in (e.job for _, e in session.effects if hasattr(e, "job")) if job.stage == "think"
-    ]  # type: ignore[union-attr]
+    asked = [effect.job for _, effect in session.effects if isinstance(effect, Submit)]
+    lanes = [job.address.lane for job in asked if job.stage is Role.THINK]
     assert lanes == [1, 2, 1, 2]
     server.check()
 
@@ -362,3 +367,43 @@ def test_any_number_in_parallel_with_cuts_between_end_once_each_and_leave_nothin
     assert not kept & {item["id"] for name in beside for item in done(session)[name]["output"]}
     assert len(session.actor._beside) == 0
     server.check()
+
+
+# Who looks on. ------------------------------------------------------------------------------------------------------
+
+
+def test_a_recorded_session_with_responses_beside_it_runs_again_to_the_same_effects(tmp_path: Path) -> None:
+    server = serve(LONG, "two three", token_s=0.05)
+    recording = recorder(tmp_path)
+    under_record(server, recording)
+    session = server.connect("websocket")
+    session.type_text("go")
+    aside(session, output_modalities=["audio"], input=[user("x")])
+    aside(session)
+    server.advance(1000)
+    session.event(type="response.cancel", response_id=created(session)[1])
+    server.advance(5000)
+    hang_up(server, recording)
+    recording.close()
+    (file,) = (tmp_path / "recordings").iterdir()
+    result = replay(file)
+    assert (result.difference, result.warnings, result.end) == (None, [], "ended")
+
+
+def test_timelines_and_turns_are_about_the_conversation() -> None:
+    server = WatchedServer(script=("one two three.",), transcripts=("Hello.",))
+    session = server.connect("websocket")
+    session.say(900)
+    server.advance(1200)
+    aside(session, output_modalities=["audio"])
+    aside(session)
+    server.advance(200)
+    session.event(type="response.cancel", response_id=created(session)[-1])
+    server.advance(8000)
+    talk = next(name for name, response in done(session).items() if response["conversation_id"] is not None)
+    assert [turn.reply.id for turn in server.turns] == [talk]
+    assert server.turns[0].epoch == 0 and not server.turns[0].events
+    timeline = server.timeline(session)
+    assert {event[2] for event in timeline.events if event[1] in ("created", "done", "audio", "sent")} == {talk}
+    assert not [event for event in timeline.events if event[1] == "cut"]
+    assert {work[7] for work in timeline.work if work[3] == "think"} == set(created(session))
