@@ -327,8 +327,8 @@ class SessionActor:
 
     def _with_frame(self, job: Job) -> Job:
         frame, age_ms_max = self._frame, self._context.settings.camera.frame_age_ms_max
-        if not isinstance(job.payload, Prompt) or frame is None or job.address.lane != CONVERSATION_LANE:
-            return job  # an out-of-band reply is made from what its client says, and nothing else
+        if not isinstance(job.payload, Prompt) or not job.payload.sees or frame is None:
+            return job
         if self._executor.now() - frame.at > ns_from_ms(age_ms_max):
             return job  # the camera is off
         return replace(job, payload=replace(job.payload, frames=(frame.rgb,)))

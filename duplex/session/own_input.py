@@ -30,7 +30,7 @@ def items_of(
     for n, each in enumerate(asked):
         item = _item(each, conversation, f"response.input.{n}.id")
         items.append(item)
-        chars += len(item.text or "") + sum(len(view.text or "") for view in item.pictures)
+        chars += len(item.heard_text())
     if chars > settings.chars_max:
         message = f"the input of one response takes {settings.chars_max} characters"
         raise ItemError("string_above_max_length", message, "response.input")

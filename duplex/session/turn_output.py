@@ -59,7 +59,7 @@ class TurnOutput:
         self._finish = None
         reply.input_tokens = sum(self._count(message.text) for message in messages)
         reply.input_estimated = True
-        prompt = Prompt(messages=messages, tokens_max=reply.tokens_max or None)
+        prompt = Prompt(messages=messages, tokens_max=reply.tokens_max or None, sees=reply.input is None)
         self._outbox.add(
             Submit(job=Job(id=job, stage=Role.THINK, address=reply.address, payload=prompt, pace=self._pace))
         )

@@ -164,10 +164,14 @@ def test_it_waits_for_the_words_of_a_turn_that_it_refers_to() -> None:
         server.advance(20)
     turn = session.client.of("input_audio_buffer.committed")[0]["item_id"]
     aside(session, input=[{"type": "item_reference", "id": turn}])
-    assert created(session) and not server.stage("think").prompts
+    aside(session, input=[{"type": "item_reference", "id": turn}])
+    assert len(created(session)) == 2 and not server.stage("think").prompts
+    session.event(type="response.cancel", response_id=created(session)[1])
+    assert ended(session) == {created(session)[1]: "cancelled"}
     server.advance(2000)
     assert said(server) == [("system", "Classify."), ("user", "the users words")]
-    assert list(ended(session).values()) == ["completed"]
+    assert list(ended(session).values()) == ["cancelled", "completed"]
+    assert len(server.stage("think").prompts) == 1
     server.check()
 
 

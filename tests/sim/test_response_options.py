@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from duplex_models.sim import SimOptions
 
+from duplex.media.contract import VideoFrame
 from duplex.session.conversation import Item, SpokenText
 from duplex.session.messages import CreateReply
 from tests.sim.world import Server, Session
@@ -105,6 +107,18 @@ def test_a_voice_of_its_own_is_taken_until_a_voice_was_heard() -> None:
     session.actor.post(CreateReply(voice="default", event_id="v3"))
     server.advance(3000)
     assert len(session.client.of("response.done")) == 2
+
+
+def test_what_the_camera_shows_is_no_part_of_an_input_of_its_own() -> None:
+    server = serve()
+    session = server.connect("websocket")
+    session.actor.see(VideoFrame(rgb=np.zeros((2, 2, 3), np.uint8), at=server.world.now()))
+    shown = server.stage("think").shown
+    respond(session, 1000, input=[], instructions="Go.")
+    respond(session, 1000, conversation="none", instructions="Go.", output_modalities=["text"])
+    assert len(shown) == 0
+    respond(session, 1000)
+    assert len(shown) == 1
 
 
 # What it costs. -----------------------------------------------------------------------------------------------------
