@@ -299,16 +299,15 @@ class SessionCore:
         if offers:
             self._outbox.add(OfferResume())
 
-    def _voice_is_fixed(self, voice: str, event_id: str | None, param: str) -> bool:
-        """Refuse another voice than the one that was heard; return whether that was so."""
-        if not self._playouts.spoke or voice == self.config.voice:
+    def _voice_is_fixed(self, voice: str | None, event_id: str | None, param: str) -> bool:
+        """Refuse another voice than the session's once that was heard; return whether that was so."""
+        if not self._playouts.spoke or voice in (None, self.config.voice):
             return False
         self._fail("cannot_update_voice", "the voice is fixed after the first audio", event_id, param)
         return True
 
     def _create_reply(self, msg: CreateReply) -> None:
-        voice = msg.voice or self.config.voice
-        if not self._voice_is_fixed(voice, msg.event_id, "response.audio.output.voice"):
+        if not self._voice_is_fixed(msg.voice, msg.event_id, "response.audio.output.voice"):
             self._replies.create(msg, self._now)
 
     def _apply(self, config: SessionConfig) -> None:

@@ -292,7 +292,7 @@ class Replies:
         return TurnOutput(self._lane, outbox, self._shared.settings.pacing, self._traits, floor)
 
     def _address(self, reply: str | None = None, lane: Lane | None = None) -> Address:
-        lane = lane or self._lane
+        lane = self._lane if lane is None else lane
         return Address(
             session=self._shared.session, lane=lane.number, epoch=lane.epoch, reply=reply, tenant=self._traits.tenant
         )
