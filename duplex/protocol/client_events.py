@@ -86,7 +86,7 @@ class Item(WireModel):
     """An item to be put into the conversation."""
 
     type: str
-    """`message`, `function_call` or `function_call_output`."""
+    """`message`, `function_call` or `function_call_output`; in the `input` of a response also `item_reference`, with its `id`."""
     id: Id | None = None
     """Left out: the server chooses one."""
     object: str | None = None
@@ -159,8 +159,8 @@ class ResponseParams(WireModel):
 
     conversation: str | None = None
     """`auto`, or `none`: out of band."""
-    input: list[Any] | None = None
-    """Items and item references to answer instead of the conversation; `[]`: none."""
+    input: list[Item] | None = None
+    """Items, and references (`item_reference`) to items of the conversation, to answer in its place; `[]`: none."""
     instructions: str | None = None
     """In place of the session's."""
     output_modalities: Modalities = None

@@ -367,10 +367,19 @@ class _OfPlayout(_Event):
     response_id: str
 
 
+class OutputStart(ShownModel):
+    """Where a response begins in the stream of its track."""
+
+    rtp_timestamp: Annotated[int, Field(ge=0, lt=1 << 32)]
+    """Of the packet with its first sample, 48 kHz, as in the packet's header."""
+
+
 class OutputStartedEvent(_OfPlayout):
     """The first audio of a response left."""
 
     type: Literal["output_audio_buffer.started"]
+    duplex: OutputStart = LEFT_OUT
+    """Left out where it is not known."""
 
 
 class OutputStoppedEvent(_OfPlayout):

@@ -497,10 +497,10 @@ class UsageDuplex(ShownModel):
 
     output_audio_ms: Milliseconds
     """Length of the speech that was made."""
-    input_audio_ms: Milliseconds = LEFT_OUT
-    """Length of the user's turns that this response is the first to be made from. Left out where it is not counted."""
-    input_estimated: bool = LEFT_OUT
-    """The engine has not told the tokens of its prompt. Left out where it is not known."""
+    input_audio_ms: Milliseconds
+    """Length of the user's turns that this response is the first to be made from."""
+    input_estimated: bool
+    """The engine has not told the tokens of its prompt."""
 
 
 class Usage(ShownModel):

@@ -540,7 +540,7 @@ export interface InputTokens {
 
 /** An item to be put into the conversation. */
 export interface Item {
-  /** `message`, `function_call` or `function_call_output`. */
+  /** `message`, `function_call` or `function_call_output`; in the `input` of a response also `item_reference`, with its `id`. */
   readonly type: string;
   /** Left out: the server chooses one. */
   readonly id?: string | null;
@@ -774,6 +774,12 @@ export interface OutputItemDoneEvent {
   readonly item: ConversationItem;
 }
 
+/** Where a response begins in the stream of its track. */
+export interface OutputStart {
+  /** Of the packet with its first sample, 48 kHz, as in the packet's header. */
+  readonly rtp_timestamp: number;
+}
+
 /** The first audio of a response left. Only on WebRTC. */
 export interface OutputStartedEvent {
   /** `event_`, a number of twelve digits that grows by one with each event, `_`, the session's id. */
@@ -781,6 +787,8 @@ export interface OutputStartedEvent {
   /** The response's id. */
   readonly response_id: string;
   readonly type: "output_audio_buffer.started";
+  /** Left out where it is not known. */
+  readonly duplex?: OutputStart;
 }
 
 /** All of a response's audio has been played. Comes after `response.done`. Only on WebRTC. */
@@ -1004,8 +1012,8 @@ export interface ResponseOutput {
 export interface ResponseParams {
   /** `auto`, or `none`: out of band. */
   readonly conversation?: string | null;
-  /** Items and item references to answer instead of the conversation; `[]`: none. */
-  readonly input?: readonly unknown[] | null;
+  /** Items, and references (`item_reference`) to items of the conversation, to answer in its place; `[]`: none. */
+  readonly input?: readonly Item[] | null;
   /** In place of the session's. */
   readonly instructions?: string | null;
   /** `["audio"]`, speech with its transcript, or `["text"]`. */
@@ -1465,10 +1473,10 @@ export interface Usage {
 export interface UsageDuplex {
   /** Length of the speech that was made. */
   readonly output_audio_ms: number;
-  /** Length of the user's turns that this response is the first to be made from. Left out where it is not counted. */
-  readonly input_audio_ms?: number;
-  /** The engine has not told the tokens of its prompt. Left out where it is not known. */
-  readonly input_estimated?: boolean;
+  /** Length of the user's turns that this response is the first to be made from. */
+  readonly input_audio_ms: number;
+  /** The engine has not told the tokens of its prompt. */
+  readonly input_estimated: boolean;
 }
 
 /** What the user said, typed or showed. */

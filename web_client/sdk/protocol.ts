@@ -234,7 +234,7 @@ const READERS: Readers = {
   "output_audio_buffer.started": (f) => ({
     type: "output_audio_buffer.started",
     responseId: text(f, "response_id"),
-    ...(isFields(f["duplex"]) ? { rtpStart: amount(f["duplex"], "rtp_timestamp") } : {}),
+    ...(isFields(f["duplex"]) ? { rtpStart: amount(group(f, "duplex"), "rtp_timestamp") } : {}),
   }),
   "output_audio_buffer.stopped": (f) => ({
     type: "output_audio_buffer.stopped",
