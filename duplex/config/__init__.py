@@ -10,6 +10,7 @@ from duplex.config.senses import BargeInSettings, CameraSettings, EchoSettings, 
 from duplex.config.server import ServerSettings
 from duplex.config.session import ConversationSettings, SessionSettings
 from duplex.config.settings import CLIENT_KEY_VARIABLE, ConfigError, ModelSettings, Settings, load
+from duplex.config.tools import ToolSettings
 from duplex.config.work import AdmissionSettings, PacingSettings, SchedulingSettings, StageSettings
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "Settings",
     "StageSettings",
     "TelemetrySettings",
+    "ToolSettings",
     "TurnSettings",
     "load",
 ]

@@ -57,6 +57,15 @@ class Item(WireModel):
     id: Id | None = None
     role: Literal["user", "assistant", "system"] | None = None
     content: list[ContentPart] | None = None
+    call_id: Id | None = None
+    """Of a function_call or a function_call_output, as the three below."""
+    name: str | None = None
+    arguments: str | None = None
+    """JSON text."""
+    output: str | None = None
+    status: str | None = None
+    """Has no effect, nor has `object`."""
+    object: str | None = None
 
 
 class ItemCreate(_Event):
@@ -106,6 +115,7 @@ class ResponseParams(WireModel):
     audio: ResponseAudio | None = None
     tools: list[Any] | None = None
     tool_choice: ToolChoice = None
+    parallel_tool_calls: bool | None = None
     prompt: dict[str, Any] | None = None
 
 

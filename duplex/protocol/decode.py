@@ -23,6 +23,7 @@ from duplex.protocol.images import read_image
 from duplex.protocol.lock import check_item, check_response
 from duplex.protocol.session_config import WireProfile, merge
 from duplex.protocol.strict_json import read_object
+from duplex.protocol.tools import create_call_item, response_toolset
 from duplex.protocol.wire_session import wire_error
 from duplex.session.config import SessionConfig
 from duplex.session.messages import (
@@ -47,6 +48,7 @@ _EVENT_ID = re.compile(r'"event_id"\s*:\s*"([^"\\]{1,512})"')
 _EVENT_ID_WITHIN = 4096
 _TYPE_SHOWN = 64
 _IMAGE = "input_image"
+_ITEM_TYPES = "Items are of type 'message', 'function_call' or 'function_call_output'; no other is supported."
 _PART_TYPES = {
     "user": {"input_text": "text"},
     "system": {"input_text": "text"},
@@ -173,6 +175,8 @@ def _translate(event: wire.ClientEvent, context: _Context) -> Decoded:
             return ClearOutput(event_id=event.event_id)
         case wire.ItemCreate():
             check_item(context.config, event.item.type, event.item.role)
+            if event.item.type in ("function_call", "function_call_output"):
+                return create_call_item(event, context.profile.tools)
             return _create_item(event, context.profile)
         case wire.ResponseCreate():
             return _create_reply(event, context)
@@ -231,7 +235,7 @@ def _decode_audio(audio: str, profile: WireProfile) -> bytes:
 def _create_item(event: wire.ItemCreate, profile: WireProfile) -> CreateItem:
     item = event.item
     if item.type != "message":
-        raise RemoteProtocolError(errors.UNSUPPORTED, "Only items of type 'message' are supported.", "item.type")
+        raise RemoteProtocolError(errors.UNSUPPORTED, _ITEM_TYPES, "item.type")
     if item.role is None:
         raise RemoteProtocolError(errors.MISSING_PARAMETER, "Missing required parameter: 'item.role'.", "item.role")
     if not item.content:
@@ -308,6 +312,9 @@ def _create_reply(event: wire.ResponseCreate, context: _Context) -> CreateReply:
         modalities=None if asked.output_modalities is None else tuple(asked.output_modalities),
         tokens_max=None if asked.max_output_tokens in (None, "inf") else asked.max_output_tokens,
         metadata=asked.metadata,
+        toolset=response_toolset(
+            context.config, asked.tools, asked.tool_choice, asked.parallel_tool_calls, context.profile.tools
+        ),
         event_id=event.event_id,
     )
 
@@ -319,8 +326,6 @@ def _refuse_unsupported(asked: wire.ResponseParams, config: SessionConfig, profi
         message, param = "A session has one conversation: 'auto'.", "response.conversation"
     elif asked.input is not None:
         message, param = "A response of its own input is not supported; create items instead.", "response.input"
-    elif asked.tools:
-        message, param = "Tools are not supported.", "response.tools"
     elif asked.prompt is not None:
         message, param = "Stored prompts are not supported; use instructions.", "response.prompt"
     else:

@@ -13,9 +13,9 @@ item that is longer its beginning. The conversation itself is not touched: every
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from duplex.payloads import Message
+from duplex.payloads import Message, Tool
 from duplex.session.conversation import Item, messages_of
 
 _BYTES_PER_TOKEN = 3.0
@@ -70,27 +70,30 @@ class ContextWindow:
         self._kept_share = kept_share
         self._first: Item | None = None
 
-    def messages(self, items: Sequence[Item], instructions: str) -> tuple[Message, ...]:
+    def messages(
+        self, items: Sequence[Item], instructions: str, tools: Sequence[Tool] = ()
+    ) -> tuple[Message, ...]:  # fmt: skip
         """Return the prompt over a conversation as heard; changes nothing, so a draft's is the turn's own.
 
         Args:
             items: of the conversation, in order, perhaps with a turn that is not committed yet.
             instructions: stand before all of it.
+            tools: that the thinker reads, too.
         """
         if self._bound is None:
             return messages_of(items, instructions)
         head, said = _split(items)
-        room = self._room(head, instructions)
+        room = self._room(head, instructions, tools)
         kept = [_shortened(item, room, self._bound.count) for item in said[self._start(said, room) :]]
         return messages_of([*head, *kept], instructions)
 
-    def step(self, items: Sequence[Item], instructions: str) -> Trim | None:
+    def step(self, items: Sequence[Item], instructions: str, tools: Sequence[Tool] = ()) -> Trim | None:
         """Let what `messages` leaves out be left out from now on; return what that changed."""
         if self._bound is None:
             return None
         head, said = _split(items)
         before = self._place(said)
-        start = self._start(said, self._room(head, instructions))
+        start = self._start(said, self._room(head, instructions, tools))
         if start == before:
             return None
         self._first = said[start]
@@ -100,11 +103,12 @@ class ContextWindow:
         """Return where the prompt began so far; from the beginning, if the client has deleted that item."""
         return next((i for i in range(len(said) - 1, -1, -1) if said[i] is self._first), 0)
 
-    def _room(self, head: Sequence[Item], instructions: str) -> int:
-        """Return how many tokens the conversation may have beside instructions and the system's first items."""
+    def _room(self, head: Sequence[Item], instructions: str, tools: Sequence[Tool]) -> int:
+        """Return how many tokens the conversation may have beside instructions, the system's first items and the tools."""
         bound = self._bound
         assert bound is not None, "without a bound there is no room to count"
         texts = [instructions, *(item.heard_text() for item in head)]
+        texts += [f"{tool.name} {tool.description} {tool.parameters}" for tool in tools]
         left = bound.prompt_max - sum(_cost(text, bound.count) for text in texts)
         history_max = bound.history_max if self._history_max is None else min(bound.history_max, self._history_max)
         return max(_ROOM_MIN, min(history_max, left))
@@ -115,7 +119,7 @@ class ContextWindow:
         start, length = self._place(said), 0
         behind: list[int] = []  # tokens from each item to the end, the last item first
         for item in reversed(said[start:]):
-            length += min(room, _cost(item.heard_text(), self._bound.count))
+            length += min(_most_of(item, room), _cost(item.heard_text(), self._bound.count))
             behind.append(length)
         if length <= room:
             return start
@@ -142,6 +146,8 @@ def _turns(said: Sequence[Item]) -> list[int]:
     for i, item in enumerate(said):
         if not item.heard_text().strip():
             continue
+        if item.role == "tool":
+            continue  # it belongs to its call
         if answered and item.role != "assistant":
             places.append(i)
         answered = item.role == "assistant"
@@ -152,16 +158,29 @@ def _cost(text: str, count: Callable[[str], int]) -> int:
     return count(text) + _TOKENS_PER_MESSAGE if text.strip() else 0
 
 
-def _shortened(item: Item, tokens_max: int, count: Callable[[str], int]) -> Item:
-    """Return an item with the end of its text that fits, from a word on; itself, if all of it does."""
+def _most_of(item: Item, room: int) -> int:
+    """Return how many tokens one item may have: what a function gave leaves room for the question behind it."""
+    return room // 2 if item.kind == "function_call_output" else room
+
+
+def _shortened(item: Item, room: int, count: Callable[[str], int]) -> Item:
+    """Return an item with the part of its text that fits; itself, if all of it does.
+
+    Of what was said the end is kept, from a word on; of what a function gave the beginning. Half a call is none.
+    """
     text = item.heard_text()
-    cost = _cost(text, count)
+    cost, tokens_max = _cost(text, count), _most_of(item, room)
     if cost <= tokens_max:
         return item
+    if item.kind == "function_call":
+        return replace(item, status="incomplete")
+    given = item.kind == "function_call_output"
     while cost > tokens_max:
         keep = max(1, min(len(text) - 1, len(text) * (tokens_max - _TOKENS_PER_MESSAGE) // count(text)))
-        text = text[-keep:]
+        text = text[:keep] if given else text[-keep:]
         cost = _cost(text, count)
+    if given:
+        return replace(item, text=text)
     broken, _, rest = text.partition(" ")
     whole = rest if rest and len(broken) <= _WORD_CHARS_MAX else text
     return Item(id=item.id, role=item.role, modality="text", text=whole)

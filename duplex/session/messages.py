@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from duplex.payloads import EncodedImage, JobId, Payload, StageError
+from duplex.payloads import EncodedImage, JobId, Payload, StageError, Toolset
 from duplex.session.config import SessionConfig
 from duplex.timeline.ledger import SentRange
 from duplex.units import MonoNs, Samples, Span
@@ -119,6 +119,31 @@ class CreateItem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CreateCall:
+    """A complete function call, of another session perhaps, enters the conversation."""
+
+    name: str
+    arguments: str
+    """JSON text of an object; empty for one without members."""
+    call_id: str | None = None
+    """None lets the core choose."""
+    item_id: str | None = None
+    previous_item_id: str | None = None
+    event_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateCallOutput:
+    """What a function call gave enters the conversation."""
+
+    call_id: str
+    output: str
+    item_id: str | None = None
+    previous_item_id: str | None = None
+    event_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RetrieveItem:
     item_id: str
     event_id: str | None = None
@@ -148,6 +173,7 @@ class CreateReply:
     modalities: tuple[str, ...] | None = None
     tokens_max: int | None = None
     metadata: dict[str, str] | None = None
+    toolset: Toolset | None = None
     event_id: str | None = None
 
 
@@ -190,7 +216,7 @@ class Disconnected:
 
 
 ClientMessage = (
-    Configure | CommitInput | ClearInput | CreateItem | RetrieveItem | DeleteItem | TruncateItem | CreateReply
+    Configure | CommitInput | ClearInput | CreateItem | CreateCall | CreateCallOutput | RetrieveItem | DeleteItem | TruncateItem | CreateReply
     | CancelReply | ClearOutput | PlaybackReport | Rejected
 )  # fmt: skip
 Inbound = Connected | Heard | Sampled | StageOutput | Sent | Network | ClientMessage | Detached | Disconnected

@@ -134,6 +134,7 @@ class Playouts:
             item.status = "incomplete"
             if item.spoken is not None:
                 item.heard = heard if item.heard is None else min(item.heard, heard)
+        reply.close_calls()
         heard_chars = len(item.heard_text()) if item is not None else 0
         share = 1 - heard_chars / max(1, reply.text_chars, heard_chars)
         self._outbox.observe("duplex_unheard_tokens_total", round(reply.text_tokens * share))
@@ -147,7 +148,7 @@ class Playouts:
             self._tell_done(reply)
         if self._webrtc and item is not None and item.heard is not None:
             self._outbox.send(ItemTruncated(item_id=item.id, audio_end=item.heard))
-        return not heard_chars and reply.greeting is None
+        return not heard_chars and reply.greeting is None and not reply.called
 
     # Inside. --------------------------------------------------------------------------------------------------------
 
@@ -191,6 +192,7 @@ class Playouts:
             self._outbox.violated("terminal")
             return
         reply.status = status
+        reply.close_calls()
         item = reply.item
         if item is not None:
             item.status = "completed" if status == "completed" else "incomplete"

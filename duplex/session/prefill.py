@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from duplex.payloads import Address, Job, JobId, Message, Pace, Payload, Prompt, Role, StageError
+from duplex.payloads import Address, Job, JobId, Message, Pace, Payload, Prompt, Role, StageError, Toolset
 from duplex.session.effects import Drop, Outbox, Submit
 from duplex.units import MonoNs
 
@@ -33,18 +33,19 @@ class Prefill:
         self._reading: tuple[Message, ...] = ()
         self._read: tuple[Message, ...] = ()
 
-    def read(self, messages: tuple[Message, ...], address: Address, now: MonoNs) -> None:
+    def read(self, messages: tuple[Message, ...], toolset: Toolset, address: Address, now: MonoNs) -> None:
         """Have a prompt read, unless it was, or one is being read: the next one brings all that is new.
 
         Args:
             messages: the conversation as heard; words of the user that stand last may go on.
+            toolset: of the reply to come.
             address: the conversation's lane, of no reply.
         """
         if self._job is not None or not messages or messages == self._read:
             return
         job = self._job = self._outbox.next_job()
         self._reading = messages
-        prompt = Prompt(messages=messages, prefill=True)
+        prompt = Prompt(messages=messages, prefill=True, toolset=toolset)
         pace = Pace(since=now, speculative=True, idle_only=True)
         self._outbox.add(Submit(job=Job(id=job, stage=Role.THINK, address=address, payload=prompt, pace=pace)))
 
