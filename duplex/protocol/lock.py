@@ -110,7 +110,7 @@ def check_item(config: SessionConfig, kind: str, role: str | None) -> None:
     """
     if config.open_fields is None:
         return
-    if kind == "function_call_output":
+    if kind == "function_call_output" and config.toolset.tools:
         return  # the core takes it for a call that the model has made, and for no other
     if kind != "message":
         raise _forbidden("item.type")

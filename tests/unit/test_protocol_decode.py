@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from duplex.payloads import Toolset
 from duplex.protocol import AppendAudio, Decoded, TransportName, WireProfile, decode, initial
 from duplex.protocol.strict_json import STRUCTURED_CHARS_MAX
 from duplex.session.messages import (
@@ -240,6 +241,7 @@ def test_response_create_carries_its_choices() -> None:
         modalities=("text",),
         tokens_max=9,
         metadata={"client_event_id": "c1"},
+        toolset=Toolset(),
         event_id="e1",
     )
 
@@ -252,7 +254,7 @@ def test_response_create_carries_its_choices() -> None:
         ({"input": []}, "unsupported", "response.input"),
         ({"tools": [{"type": "function", "name": "f"}]}, "unsupported", "response.tools"),
         ({"prompt": {"id": "p"}}, "unsupported", "response.prompt"),
-        ({"tool_choice": "required"}, "invalid_value", "response.tool_choice"),
+        ({"tool_choice": "always"}, "invalid_value", "response.tool_choice"),
         ({"output_modalities": ["text", "audio"]}, "invalid_value", "response.output_modalities"),
         ({"max_output_tokens": 0}, "invalid_value", "response.max_output_tokens"),
         ({"max_output_tokens": True}, "invalid_value", "response.max_output_tokens"),

@@ -177,8 +177,9 @@ class RemoteThink:
                     return _last(piece, tail, left, said=said or bool(tail or calls))
                 pieces += 1
                 if isinstance(piece, ChatCall):
-                    calls[piece.index] = piece.name
-                    self._emit(run, CallDelta(index=piece.index, name=piece.name, arguments=piece.arguments, tokens=1))
+                    if run.prompt.toolset.callable:
+                        calls[piece.index] = piece.name
+                        self._emit(run, _call_delta(piece))
                     continue
                 text = spoken.take(piece)
                 if text:
@@ -190,6 +191,10 @@ class RemoteThink:
         with self._lock:
             if not run.gone:
                 run.emit(output)
+
+
+def _call_delta(piece: ChatCall) -> CallDelta:
+    return CallDelta(index=piece.index, name=piece.name, arguments=piece.arguments, tokens=1)
 
 
 def _end(run: _Run) -> None:
