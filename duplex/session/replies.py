@@ -151,8 +151,7 @@ class Replies:
         answers = detection is not None and detection.create_response and not self._traits.tick_mode
         if not answers or not self._traits.prefills or not self._shared.settings.turn.prefill or self._lane.alive:
             return  # what will be heard of a reply that lives is not known yet
-        toolset = self._shared.config.toolset
-        self._prefill.read(self._prompts.ahead(said), toolset, self._address(), now)
+        self._prefill.read(self._prompts.ahead(said), self._address(), now, self._shared.config.toolset)
 
     def unasked(self, now: MonoNs) -> Reply:
         """Enter a reply that a model in tick mode has begun by itself."""

@@ -233,7 +233,7 @@ def test_calls_of_a_reply_over_its_tokens_are_not_complete(rig: Rig) -> None:
 
 def test_a_call_that_nobody_offered_is_left_out_beside_words(rig: Rig) -> None:
     outputs = rig.ask(calling(), Toolset(tools=(WEATHER,), choice="none"))
-    assert outputs == [TextDelta(text="One moment.", tokens=1), TextDelta(text="", tokens=26, finish="stop")]
+    assert outputs == [TextDelta(text="One moment.", tokens=1), TextDelta(text="", tokens=29, finish="stop")]
 
 
 def test_a_cut_closes_the_stream_of_a_call(rig: Rig) -> None:

@@ -175,11 +175,12 @@ class RemoteThink:
                     tail = spoken.finish()
                     left = max(0, (piece.completion_tokens or pieces) - pieces)
                     return _last(piece, tail, left, said=said or bool(tail or calls))
+                if isinstance(piece, ChatCall) and not run.prompt.toolset.callable:
+                    continue  # it was not offered: no words, and nobody to carry it out
                 pieces += 1
                 if isinstance(piece, ChatCall):
-                    if run.prompt.toolset.callable:
-                        calls[piece.index] = piece.name
-                        self._emit(run, _call_delta(piece))
+                    calls[piece.index] = piece.name
+                    self._emit(run, _call_delta(piece))
                     continue
                 text = spoken.take(piece)
                 if text:
