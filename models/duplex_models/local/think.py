@@ -149,7 +149,7 @@ class Think:
             job=job,
             asked=prompt,
             emit=emit,
-            messages=chat.with_system(chat.with_results(prompt.messages), options.system_prompt),
+            messages=chat.with_results(chat.with_system(prompt.messages, options.system_prompt)),
             said_before=prompt.reply_so_far,
             tokens_left=tokens_max,
             skip_space=prompt.reply_so_far[-1:].isspace(),
