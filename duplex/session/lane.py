@@ -104,11 +104,12 @@ class Reply:
         """A call was given to the client, who will tell what it gave."""
         return any(call.status == "completed" for call in self.calls)
 
-    def close_calls(self) -> None:
-        """The reply ends: what is not complete of its calls will not be."""
-        for call in self.calls:
-            if call.status == "in_progress":
-                call.status = "incomplete"
+    def close_calls(self) -> int:
+        """The reply ends: what is not complete of its calls will not be; return how many that are."""
+        open_calls = [call for call in self.calls if call.status == "in_progress"]
+        for call in open_calls:
+            call.status = "incomplete"
+        return len(open_calls)
 
     def open(self, item_id: str) -> Item:
         """Give the reply its item, of this id: output begins."""

@@ -79,6 +79,7 @@ def test_a_reply_that_only_calls_has_one_item_and_ends_completed(transport: str)
     assert "".join(event["delta"] for event in deltas) == arguments["arguments"] == item["arguments"]
     assert {event["call_id"] for event in [*deltas, arguments]} == {item["call_id"]}
     assert {event["output_index"] for event in [*deltas, arguments]} == {0}
+    assert server.total("duplex_function_calls_total", outcome="made") == 1
     server.check()
 
 
@@ -346,6 +347,7 @@ def test_a_cut_reaches_a_call_that_is_being_made(way: str) -> None:
     (item,) = done(session)["output"]
     assert (done(session)["status"], item["status"]) == ("cancelled", "incomplete")
     assert [e["item"]["status"] for e in session.client.of("response.output_item.done")] == ["incomplete"]
+    assert server.total("duplex_function_calls_total", outcome="cut") == 1
     give(session, "too late", item["call_id"], event_id="late")
     assert errors(session) == [("invalid_tool_call_id", "item.call_id", "late")]
     session.mute()
