@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from duplex.payloads import Message, Tool
+from duplex.payloads import Message
 from duplex.session.conversation import Item, messages_of
 
 _BYTES_PER_TOKEN = 3.0
@@ -70,30 +70,27 @@ class ContextWindow:
         self._kept_share = kept_share
         self._first: Item | None = None
 
-    def messages(
-        self, items: Sequence[Item], instructions: str, tools: Sequence[Tool] = ()
-    ) -> tuple[Message, ...]:  # fmt: skip
+    def messages(self, items: Sequence[Item], instructions: str) -> tuple[Message, ...]:
         """Return the prompt over a conversation as heard; changes nothing, so a draft's is the turn's own.
 
         Args:
             items: of the conversation, in order, perhaps with a turn that is not committed yet.
             instructions: stand before all of it.
-            tools: that the thinker reads, too.
         """
         if self._bound is None:
             return messages_of(items, instructions)
         head, said = _split(items)
-        room = self._room(head, instructions, tools)
+        room = self._room(head, instructions)
         kept = [_shortened(item, room, self._bound.count) for item in said[self._start(said, room) :]]
         return messages_of([*head, *kept], instructions)
 
-    def step(self, items: Sequence[Item], instructions: str, tools: Sequence[Tool] = ()) -> Trim | None:
+    def step(self, items: Sequence[Item], instructions: str) -> Trim | None:
         """Let what `messages` leaves out be left out from now on; return what that changed."""
         if self._bound is None:
             return None
         head, said = _split(items)
         before = self._place(said)
-        start = self._start(said, self._room(head, instructions, tools))
+        start = self._start(said, self._room(head, instructions))
         if start == before:
             return None
         self._first = said[start]
@@ -103,12 +100,11 @@ class ContextWindow:
         """Return where the prompt began so far; from the beginning, if the client has deleted that item."""
         return next((i for i in range(len(said) - 1, -1, -1) if said[i] is self._first), 0)
 
-    def _room(self, head: Sequence[Item], instructions: str, tools: Sequence[Tool]) -> int:
-        """Return how many tokens the conversation may have beside instructions, the system's first items and the tools."""
+    def _room(self, head: Sequence[Item], instructions: str) -> int:
+        """Return how many tokens the conversation may have beside instructions and the system's first items."""
         bound = self._bound
         assert bound is not None, "without a bound there is no room to count"
         texts = [instructions, *(item.heard_text() for item in head)]
-        texts += [f"{tool.name} {tool.description} {tool.parameters}" for tool in tools]
         left = bound.prompt_max - sum(_cost(text, bound.count) for text in texts)
         history_max = bound.history_max if self._history_max is None else min(bound.history_max, self._history_max)
         return max(_ROOM_MIN, min(history_max, left))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from duplex.payloads import Message, Toolset
+from duplex.payloads import Message
 from duplex.session.camera import Camera, with_note
 from duplex.session.context import ContextWindow
 from duplex.session.events import ContextTrimmed
@@ -33,7 +33,7 @@ class Prompts:
         instructions = config.instructions if request.instructions is None else request.instructions
         toolset = config.toolset if request.toolset is None else request.toolset
         return Ask(
-            messages=self._messages(instructions, toolset, said),
+            messages=self._messages(instructions, said),
             shown=self._camera.legible(now),
             modality="audio" if "audio" in (request.modalities or config.modalities) else "text",
             voice=config.voice,
@@ -44,18 +44,18 @@ class Prompts:
 
     def begin(self, reply: Reply, now: MonoNs) -> tuple[Message, ...]:
         """Return the prompt of a reply that begins; a reading that is not there by now is not waited for."""
-        messages = self._messages(reply.instructions, reply.toolset)
+        messages = self._messages(reply.instructions)
         greeting = reply.greeting
         if greeting is not None and greeting.instructions is not None:
             messages += (Message(role="user", text=greeting.instructions),)
-        self._trim(reply)
+        self._trim(reply.instructions)
         self._camera.give_up()
         return with_note(messages, self._camera.note(now))
 
     def adopt(self, reply: Reply) -> None:
         """A reply goes on that was begun from the same prompt."""
         self._camera.give_up()
-        self._trim(reply)
+        self._trim(reply.instructions)
 
     def draft(self, ask: Ask, now: MonoNs) -> tuple[Message, ...]:
         """Return the prompt of a reply that is begun in the dark: nothing is left out for good, no reading given up."""
@@ -63,14 +63,14 @@ class Prompts:
 
     def ahead(self, said: str | None) -> tuple[Message, ...]:
         """Return what the next prompt begins with, most likely."""
-        return self._messages(self._shared.config.instructions, self._shared.config.toolset, said)
+        return self._messages(self._shared.config.instructions, said)
 
-    def _messages(self, instructions: str, toolset: Toolset, said: str | None = None) -> tuple[Message, ...]:
-        return self._window.messages(self._shared.conversation.items(said), instructions, toolset.callable)
+    def _messages(self, instructions: str, said: str | None = None) -> tuple[Message, ...]:
+        return self._window.messages(self._shared.conversation.items(said), instructions)
 
-    def _trim(self, reply: Reply) -> None:
+    def _trim(self, instructions: str) -> None:
         """A reply begins: what its prompt leaves out stays out, so that the next one begins alike."""
-        trim = self._window.step(self._shared.conversation.items(), reply.instructions, reply.toolset.callable)
+        trim = self._window.step(self._shared.conversation.items(), instructions)
         if trim is not None:
             self._shared.outbox.observe("duplex_limits_total", 1, limit="context")
             self._shared.outbox.send(ContextTrimmed(first_item_id=trim.first_item_id, items=trim.items))
