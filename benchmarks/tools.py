@@ -117,7 +117,7 @@ class _Thinker:
         self._jobs += 1
         given = _Given()
         address = Address(session=f"s{self._jobs}", lane=0, epoch=0)
-        prompt = Prompt(messages=(Message(role="user", text=text),), tokens_max=200, toolset=toolset)
+        prompt = Prompt(messages=(Message(role="user", text=text),), tokens_max=60, toolset=toolset)
         pace = Pace(since=MonoNs(0))
         self._stage.submit(
             Job(id=JobId(self._jobs), stage=Role.THINK, address=address, payload=prompt, pace=pace), given.emit

@@ -12,6 +12,7 @@ from duplex_models.local.chat import with_results
 from duplex.payloads import Call, Message, Tool
 
 pytestmark = pytest.mark.unit
+ANYTHING = {"type": ["string", "number", "boolean", "null"], "maxLength": 120}
 TIMER = Tool(
     name="set_timer", description="Set a timer. It rings.", parameters='{"type":"object","properties":{"minutes":{"type":"integer"}}}'
 )  # fmt: skip
@@ -27,7 +28,7 @@ def test_requests_are_made_up_of_descriptions_and_the_question_is_last() -> None
 
 def test_of_many_tools_fewer_requests_are_made_up_and_too_many_are_none() -> None:
     many = [Tool(name=f"tool_{i}", description="Does a thing.", parameters="{}") for i in range(40)]
-    one = tools.which_prompt(many, "Hi", 2200)
+    one = tools.which_prompt(many, "Hi", 3500)
     assert one is not None and "Please does a thing." in one and "Can you does" not in one
     none = tools.which_prompt(many, "Hi", 900)
     assert none is not None and "Please does" not in none
@@ -67,8 +68,16 @@ def test_only_words_of_the_user_ask_for_a_function() -> None:
             {"type": ["array", "null"], "items": {"type": "string", "maxLength": 120}, "maxItems": 8},
         ),
         ({"anyOf": [{"type": "string"}, True]}, {"anyOf": [{"type": "string", "maxLength": 120}, True]}),
-        ({"$ref": "#/$defs/a", "$defs": {"a": {"type": "array", "maxItems": 2}}}, None),
+        ({"$ref": "#/$defs/a", "$defs": {"a": {"type": "array", "items": {"type": "null"}, "maxItems": 2}}}, None),
+        ({"type": "array"}, {"type": "array", "items": ANYTHING, "maxItems": 8}),
         (7, 7),
+        ({"type": "strung", "not": {}, "format": "odd", "pattern": "(?<=x)", "title": "T"}, ANYTHING),
+        (
+            {"type": "object", "required": ["a"]},
+            {"type": "object", "properties": {}, "required": [], "additionalProperties": False},
+        ),
+        ({"oneOf": [{"type": "null"}]}, {"anyOf": [{"type": "null"}]}),
+        ({"$ref": "http://127.0.0.1/x"}, ANYTHING),
     ],
 )
 def test_a_schema_asks_for_nothing_without_an_end(schema: Any, bounded: Any) -> None:

@@ -79,7 +79,7 @@ class Caller:
         Raises:
             EngineError: the schema is not one that the engine can hold the model to, or the engine failed.
         """
-        schema = tools.bounded(json.loads(tool.parameters))
+        schema = tools.kept(json.loads(tool.parameters))
         asked = tools.arguments_prompt(tool, tools.last_request(messages))
         bound = self._tokens_max if tokens_max is None else min(tokens_max, self._tokens_max)
         return self._complete(asked, bound, json_grammar(schema), on_token)

@@ -21,6 +21,7 @@ from duplex.engines import ContextOverflowError, EngineError
 from duplex.engines.llama import LlamaEnd, LlamaModel, LlamaSettings, LlamaToken, Sampling
 from duplex.payloads import CallDelta, Job, JobId, Message, Payload, Prompt, StageError, TextDelta, Tool
 from duplex.session.context import estimate_tokens
+from duplex.session.tools import is_object
 from duplex.stages.contract import ContextBound, Emit, NodeSpec, Progress, Role
 from duplex_models.local import chat, weights
 from duplex_models.local.assembly import QWEN, assembled, cache_folder
@@ -251,12 +252,17 @@ class Think:
         """Write a call's arguments. A pause does not stop it: it is short, and nobody hears it."""
         assert self._caller is not None, "loaded before the first job"
 
+        written: list[str] = []
+
         def take(token: LlamaToken) -> bool:
+            written.append(token.text)
             delta = CallDelta(index=0, name=tool.name, arguments=token.text, tokens=max(1, len(token.ids)))
             return not self._emit(run, delta)
 
         end = self._caller.arguments(tool, run.asked.messages, run.asked.tokens_max, take)
         if end.finish == "stop":
+            if not is_object("".join(written)):
+                raise EngineError(f"the engine cannot keep to the schema of {tool.name}")
             self._emit(run, CallDelta(index=0, name=tool.name, arguments="", tokens=0, last=True))
         return end
 

@@ -9,6 +9,7 @@ a timer."), so that a model of 135 million parameters sees what its answer looks
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -21,7 +22,8 @@ NONE = "none"
 _ASKED = ("Please {}.", "Can you {}?")
 _OTHER = (
     "Hello, how are you?", "Who painted the Mona Lisa?", "Tell me something about cats.", "What is five times six?",
-    "I am happy today.", "Thank you.",
+    "I am happy today.", "Thank you.", "What is the capital of Norway?", "My sister is a teacher.", "Who was Napoleon?",
+    "Good evening.",
 )  # fmt: skip
 """Requests that no function is for."""
 _DESCRIPTION_CHARS = 120
@@ -31,8 +33,27 @@ _STRING_CHARS = 120
 """Of a string whose schema does not say; a small model may go on for ever."""
 _ITEMS = 8
 _NAMED_PARTS = frozenset({"properties", "$defs", "definitions"})
-_PARTS = frozenset({"items", "prefixItems", "anyOf", "oneOf", "allOf"})
-_COMPOSED = frozenset({"anyOf", "oneOf", "allOf", "$ref", "enum", "const"})
+_PARTS = frozenset({"items", "anyOf"})
+_COMPOSED = frozenset({"anyOf", "$ref", "enum", "const"})
+_SIMPLE = {"type": ["string", "number", "boolean", "null"], "maxLength": _STRING_CHARS}
+"""What stands for anything at all."""
+_TYPES = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})
+_FORMATS = frozenset({"date-time", "date", "time", "email", "ipv4", "ipv6", "uuid"})
+_KNOWN = frozenset(
+    {
+        "items",
+        "anyOf",
+        "enum",
+        "const",
+        "required",
+        "minLength",
+        "maxLength",
+        "minItems",
+        "maxItems",
+        "minimum",
+        "maximum",
+    }
+)
 _EXAMPLES = (
     ('send_mail: Send an e-mail. {"to": string, "subject": string}', "Write an e-mail to Tom about the party.",
      '{"to": "Tom", "subject": "the party"}'),
@@ -61,8 +82,8 @@ def which_prompt(tools: Sequence[Tool], request: str, tokens_max: int) -> str | 
     listed = "\n".join(f"{tool.name}: {_short(tool)}" for tool in tools)
     head = f"For each request write the name of the function that does it, or {NONE}.\n{listed}"
     for styles in range(len(_ASKED), -1, -1):
-        asked = [(style.format(_low(tool)), tool.name) for tool in tools for style in _ASKED[:styles]]
-        prompt = _chat(head, _mixed([(text, NONE) for text in _OTHER], asked), request)
+        asked = [(style.format(_low(tool)), tool.name) for style in _ASKED[:styles] for tool in tools]
+        prompt = _chat(head, _mixed(asked), request)
         if estimate_tokens(prompt) <= tokens_max:
             return prompt
     return None
@@ -78,32 +99,67 @@ def arguments_prompt(tool: Tool, request: str) -> str:
     return _chat("Write what the request says as JSON for the function.", examples, question)
 
 
+def kept(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return what the engine is to keep the model to: a schema of bounded length, in what it understands of JSON Schema.
+
+    It takes no word that it does not know, and says nothing of it: those are left out, and so is what they ask for.
+    """
+    return {**bounded(schema), "x-guidance": {"whitespace_flexible": False}}
+
+
 def bounded(schema: Any) -> Any:
     """Return a schema that asks for less: no members that it does not name, no string or list without an end."""
     if isinstance(schema, list):
         return [bounded(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    made = dict(schema)
+    made = {key: value for key, value in schema.items() if _known(key, value)}
+    if "oneOf" in schema:
+        made.setdefault("anyOf", schema["oneOf"])
     for key in made.keys() & _NAMED_PARTS:
-        if isinstance(made[key], dict):
-            made[key] = {name: bounded(part) for name, part in made[key].items()}
+        made[key] = {name: bounded(part) for name, part in made[key].items()}
     for key in made.keys() & _PARTS:
         made[key] = bounded(made[key])
     return made if made.keys() & _COMPOSED else made | _ends(made)
+
+
+def _known(key: str, value: Any) -> bool:
+    """Return whether the engine understands a word of a schema."""
+    match key:
+        case "type":
+            return set(value if isinstance(value, list) else [value]) <= _TYPES if _hashable(value) else False
+        case "properties" | "$defs" | "definitions":
+            return isinstance(value, dict)
+        case "format":
+            return value in _FORMATS if isinstance(value, str) else False
+        case "$ref":
+            return isinstance(value, str) and value.startswith("#/")
+        case _:
+            return key in _KNOWN
+
+
+def _hashable(value: Any) -> bool:
+    return all(isinstance(part, str) for part in (value if isinstance(value, list) else [value]))
 
 
 def _ends(schema: dict[str, Any]) -> dict[str, Any]:
     """Return the members that bound a schema of one kind."""
     kind = schema.get("type", "object" if "properties" in schema else None)
     kinds = kind if isinstance(kind, list) else [kind]
+    if kind is None:
+        return dict(_SIMPLE)
     ends: dict[str, Any] = {}
     if "object" in kinds:
-        ends |= {"properties": schema.get("properties", {}), "additionalProperties": False}
-    if "string" in kinds and not schema.keys() & {"maxLength", "format", "pattern"}:
+        members = schema.get("properties", {})
+        ends |= {"properties": members, "additionalProperties": False}
+        if isinstance(asked := schema.get("required"), list):
+            ends["required"] = [name for name in asked if name in members]
+    if "string" in kinds and not schema.keys() & {"maxLength", "format"}:
         ends["maxLength"] = max(_STRING_CHARS, _number(schema.get("minLength")))
     if "array" in kinds and "maxItems" not in schema:
         ends["maxItems"] = max(_ITEMS, _number(schema.get("minItems")))
+    if "array" in kinds and "items" not in schema:
+        ends["items"] = dict(_SIMPLE)
     return ends
 
 
@@ -114,11 +170,11 @@ def _chat(system: str, examples: Sequence[tuple[str, str]], question: str) -> st
     )
 
 
-def _mixed(some: list[tuple[str, str]], others: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Put the two in turn, the longer's rest behind."""
-    pairs = [pair for both in zip(some, others, strict=False) for pair in both]
-    both = min(len(some), len(others))
-    return [*pairs, *some[both:], *others[both:]]
+def _mixed(asked: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Put a request that no function is for behind each: small models take what they have seen last for the answer."""
+    others = [(text, NONE) for text in _OTHER]
+    pairs = zip(asked, itertools.cycle(others), strict=False)
+    return [request for pair in pairs for request in pair] if asked else others
 
 
 def _short(tool: Tool) -> str:
