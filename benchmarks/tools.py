@@ -35,6 +35,7 @@ from duplex.payloads import (
 from duplex.units import MonoNs
 
 _CEILING_S = 60.0
+_FORCED_OTHER = 5
 TOOLS: dict[str, tuple[str, dict[str, Any]]] = {
     "set_alarm": ("Set an alarm for a time of day.", {"time": {"type": "string"}}),
     "add_to_list": ("Add an item to the shopping list.", {"item": {"type": "string"}}),
@@ -91,8 +92,8 @@ class _Given:
         elif isinstance(output, StageError):
             self.error = output.reason
             self.ended.set()
-        elif isinstance(output, TextDelta) and output.finish is not None:
-            self.ended.set()
+        elif isinstance(output, TextDelta):
+            self.ended.set()  # words, or behind a call the end: no more is asked of it
 
 
 def _toolset(choice: Any = "auto") -> Toolset:
@@ -123,6 +124,7 @@ class _Thinker:
             Job(id=JobId(self._jobs), stage=Role.THINK, address=address, payload=prompt, pace=pace), given.emit
         )
         assert given.ended.wait(_CEILING_S), "the thinker did not end"
+        self._stage.abort(JobId(self._jobs))
         self._stage.release(address.session)
         return given
 
@@ -154,7 +156,7 @@ def main() -> None:
     asked = [thinker.ask(text, _toolset()) for text, _, _ in ASKED]
     other = [thinker.ask(text, _toolset()) for text in OTHER]
     forced = [thinker.ask(text, _toolset("required")) for text, _, _ in ASKED]
-    forced += [thinker.ask(text, _toolset("required")) for text in OTHER]
+    forced += [thinker.ask(text, _toolset("required")) for text in OTHER[:_FORCED_OTHER]]
     without = [thinker.ask(text, Toolset()) for text in OTHER]
     thinker.close()
     calls = [given for given in (*asked, *other, *forced) if given.name is not None]

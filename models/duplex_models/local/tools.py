@@ -35,6 +35,8 @@ _ITEMS = 8
 _NAMED_PARTS = frozenset({"properties", "$defs", "definitions"})
 _PARTS = frozenset({"items", "anyOf"})
 _COMPOSED = frozenset({"anyOf", "$ref", "enum", "const"})
+_AS_IN_THE_EXAMPLES = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+"""White space of a small model has no end either."""
 _SIMPLE = {"type": ["string", "number", "boolean", "null"], "maxLength": _STRING_CHARS}
 """What stands for anything at all."""
 _TYPES = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})
@@ -104,7 +106,7 @@ def kept(schema: dict[str, Any]) -> dict[str, Any]:
 
     It takes no word that it does not know, and says nothing of it: those are left out, and so is what they ask for.
     """
-    return {**bounded(schema), "x-guidance": {"whitespace_flexible": False}}
+    return {**bounded(schema), "x-guidance": _AS_IN_THE_EXAMPLES}
 
 
 def bounded(schema: Any) -> Any:
