@@ -29,7 +29,8 @@ def with_system(messages: Sequence[Message], default: str) -> tuple[Message, ...
 def with_results(messages: Sequence[Message]) -> tuple[Message, ...]:
     """Return the conversation with function calls and what they gave in plain words.
 
-    A call is told with its result, as if somebody had looked it up: a model that saw itself write calls would say them aloud.
+    A call is told with its result, as if the user had looked it up: a model that saw itself write calls would say them aloud, and
+    what a function gave shall have no more authority than the user.
     """
     calls: dict[str, Call] = {}
     told: list[Message] = []
@@ -38,7 +39,7 @@ def with_results(messages: Sequence[Message]) -> tuple[Message, ...]:
         if message.role == "tool":
             call = calls.get(message.call_id or "")
             asked = "" if call is None else f" {call.name} {call.arguments}"
-            told.append(Message(role="system", text=f"Result of{asked}: {message.text}"))
+            told.append(Message(role="user", text=f"Result of{asked}: {message.text}"))
         elif message.calls:
             told.append(Message(role=message.role, text=message.text))
         else:
