@@ -361,6 +361,12 @@ def soak_live(f: dict[str, Any]) -> list[Row]:
     ]
 
 
+def tools(f: dict[str, Any]) -> list[Row]:
+    rows = [(f"default thinker, {what}", "", str(f[what])) for what in f if isinstance(f[what], str)]
+    timed = [what for what in f if isinstance(f[what], dict)]
+    return [*rows, *((what.removesuffix(", ms"), "", _q(f[what])) for what in timed)]
+
+
 SECTIONS: tuple[tuple[str, str, Callable[[dict[str, Any]], list[Row]]], ...] = (
     ("ttfas", "How long until the answer is heard", ttfas),
     ("barge_in", "How fast an interruption silences the reply", barge_in),
@@ -377,6 +383,7 @@ SECTIONS: tuple[tuple[str, str, Callable[[dict[str, Any]], list[Row]]], ...] = (
     ("sim_vs_live", "The simulator against reality", sim_vs_live),
     ("simulator", "Policies, simulated (large profile)", simulator),
     ("sim_parameters", "What is not published, swept (simulated, large profile, trace `interrupted`)", sim_parameters),
+    ("tools", "How well the default model calls functions", tools),
     ("startup", "Start and memory", startup),
     ("soak_sim", "A thousand sessions with faults", soak_sim),
     ("soak_live", "Half an hour of calls", soak_live),

@@ -152,10 +152,55 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """A function that the client offers."""
+
+    name: str
+    description: str
+    parameters: str
+    """JSON Schema of its arguments, an object, as JSON text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toolset:
+    """What functions a reply may call, and whether it has to."""
+
+    tools: tuple[Tool, ...] = ()
+    choice: Literal["auto", "none", "required", "named"] = "auto"
+    """Has no effect without tools."""
+    named: str | None = None
+    """The one that has to be called, where the choice is `named`."""
+    parallel: bool = True
+    """A reply may call more than one."""
+
+    @property
+    def callable(self) -> tuple[Tool, ...]:
+        """Return those that the choice leaves."""
+        if self.choice == "none":
+            return ()
+        return tuple(tool for tool in self.tools if self.choice != "named" or tool.name == self.named)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A function call that the conversation holds, complete."""
+
+    id: str
+    name: str
+    arguments: str
+    """JSON text of an object."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
     role: str
-    """system, user or assistant."""
+    """system, user, assistant, or tool."""
     text: str
+    """Of a tool: what the call gave."""
+    calls: tuple[Call, ...] = ()
+    """Of the assistant, behind its text; each is followed by a tool's message."""
+    call_id: str | None = None
+    """Of a tool: the call that it answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +218,8 @@ class Prompt:
     prefill: bool = False
     """Only to be read: a prompt that begins as this one does is soon to come, and the user's last message may go on. The
     answer is one `TextDelta` without text. Only for a thinker that prefills (`NodeSpec.prefills`)."""
+    toolset: Toolset = Toolset()
+    """Only for a thinker that calls functions (`NodeSpec.calls`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +233,21 @@ class TextDelta:
     """On one delta: tokens of the prompt, where the engine tells them."""
     cached_tokens: int = 0
     """Of those, what it had read before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallDelta:
+    """A piece of a function call, before the last `TextDelta` of its reply."""
+
+    index: int
+    """Which of the reply's calls, from 0, in the order in which they begin."""
+    name: str
+    """The function's; the same in each piece of a call."""
+    arguments: str
+    """The next characters of the JSON text."""
+    tokens: int
+    last: bool = False
+    """The call is complete."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,8 +329,8 @@ class TickOutput:
 
 
 Payload = (
-    VoiceWindow | VoiceProbability | Utterance | TurnEnd | Transcript | Picture | Reading | Prompt | TextDelta | Clause | Latents
-    | LatentChunk | Audio | TickInput | TickOutput
+    VoiceWindow | VoiceProbability | Utterance | TurnEnd | Transcript | Picture | Reading | Prompt | TextDelta | CallDelta | Clause
+    | Latents | LatentChunk | Audio | TickInput | TickOutput
 )  # fmt: skip
 
 

@@ -205,7 +205,11 @@ _ROWS: Final = (
         panels=(
             Panel(
                 title="Replies by how they ended", kind="timeseries", width=6, unit="ops", stacked=True,
-                queries=((total("duplex_replies_total", "status"), "{{status}}"),),
+                about="And function calls: made, or cut before they were complete.",
+                queries=(
+                    (total("duplex_replies_total", "status"), "{{status}}"),
+                    (total("duplex_function_calls_total", "outcome"), "calls {{outcome}}"),
+                ),
             ),
             Panel(
                 title="Parts of a barge-in, p50", kind="timeseries", width=6,

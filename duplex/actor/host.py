@@ -35,6 +35,7 @@ from duplex.pacing.policies import make_policy
 from duplex.payloads import JobId
 from duplex.protocol import TransportName, WireProfile, initial
 from duplex.protocol.images import bounds_of
+from duplex.protocol.tools import bounds_of as tool_bounds
 from duplex.session.config import SessionConfig
 from duplex.session.core import SessionCore
 from duplex.session.greeting import greeting_of
@@ -90,6 +91,7 @@ def _profile(settings: Settings, pack: ModelPack, *, recorded: bool) -> WireProf
         recorded=recorded,
         processes_audio=settings.media.processing == "apm",
         images=bounds_of(settings.conversation, reads=pack.reads_images),
+        tools=tool_bounds(settings.tools, calls=pack.calls),
     )
 
 

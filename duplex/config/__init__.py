@@ -10,6 +10,7 @@ from duplex.config.senses import BargeInSettings, CameraSettings, EchoSettings, 
 from duplex.config.server import ServerSettings
 from duplex.config.session import ConversationSettings, SessionSettings
 from duplex.config.settings import CLIENT_KEY_VARIABLE, ConfigError, ModelSettings, Settings, load
+from duplex.config.tools import ToolSettings
 from duplex.config.unfinished import UnfinishedSettings
 from duplex.config.work import AdmissionSettings, PacingSettings, SchedulingSettings, StageSettings
 
@@ -31,6 +32,7 @@ __all__ = [
     "Settings",
     "StageSettings",
     "TelemetrySettings",
+    "ToolSettings",
     "TurnSettings",
     "UnfinishedSettings",
     "load",

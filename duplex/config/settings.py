@@ -14,6 +14,7 @@ from duplex.config.section import Section
 from duplex.config.senses import BargeInSettings, CameraSettings, EchoSettings, MediaSettings, TurnSettings
 from duplex.config.server import ServerSettings
 from duplex.config.session import ConversationSettings, SessionSettings
+from duplex.config.tools import ToolSettings
 from duplex.config.unfinished import UnfinishedSettings
 from duplex.config.work import AdmissionSettings, PacingSettings, SchedulingSettings, StageSettings
 
@@ -48,6 +49,7 @@ class Settings(BaseSettings):
     scheduling: SchedulingSettings = SchedulingSettings()
     conversation: ConversationSettings = ConversationSettings()
     session: SessionSettings = SessionSettings()
+    tools: ToolSettings = ToolSettings()
     stages: StageSettings = StageSettings()
     admission: AdmissionSettings = AdmissionSettings()
     camera: CameraSettings = CameraSettings()

@@ -7,8 +7,9 @@ cache_prompt, n_probs).
 
 from __future__ import annotations
 
+import json
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,7 @@ class LlamaModel:
         sampling: Sampling,
         on_token: Callable[[LlamaToken], bool],
         stop: Sequence[str] = (),
+        grammar: str | None = None,
     ) -> LlamaEnd:
         """Generate behind a raw prompt; blocks its thread until the end.
 
@@ -125,6 +127,7 @@ class LlamaModel:
             tokens_max: bound on generated tokens; one is generated in any case.
             on_token: called for every token, on this thread; returning True ends generation before the next token.
             stop: texts that end generation; they are not given out.
+            grammar: what may be written, in llama.cpp's notation or of `json_grammar`; None: anything.
         Raises:
             ContextOverflowError: the prompt does not fit into a slot.
             EngineError: the request was refused, or the engine failed.
@@ -146,6 +149,8 @@ class LlamaModel:
             "seed": sampling.seed,
             "stop": list(stop),
         }
+        if grammar is not None:
+            request["grammar"] = grammar
         try:
             self._server.handle_completions(request, stream)
         except RuntimeError as error:
@@ -155,6 +160,19 @@ class LlamaModel:
     def close(self) -> None:
         """Stop the engine and give its memory back; running requests end first."""
         self._server = None
+
+
+def json_grammar(schema: Mapping[str, Any]) -> str:
+    """Return the grammar of what a JSON schema allows.
+
+    Raises:
+        EngineError: it is no schema.
+    """
+    try:
+        grammar: str = xllamacpp.json_schema_to_grammar(json.dumps(schema))
+    except RuntimeError as error:
+        raise EngineError(f"a tool's schema cannot be kept: {error}") from error
+    return grammar
 
 
 class _Stream:

@@ -1,4 +1,4 @@
-"""OpenAI chat completions over HTTP, streamed: messages in, pieces of text and one end out.
+"""OpenAI chat completions over HTTP, streamed: messages in, pieces of text and of function calls and one end out.
 
     POST {url}/chat/completions ─► headers ─► data: {delta} … ─► finish_reason ─► usage ─► [DONE]
     └────────── first_text_timeout_s ───────────┘└─ silence_timeout_s each ─┘└─ _USAGE_WAIT_S ─┘
@@ -83,9 +83,32 @@ class ChatEnd:
     """Of those, what the server had read before."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatCall:
+    """A piece of a function call. All of a reply's calls are complete when it ends with `stop` or `tool_calls`."""
+
+    index: int
+    """From 0, in the order in which they begin."""
+    name: str
+    arguments: str
+    """The next characters of the JSON text; maybe none."""
+
+
+class _Function(BaseModel):
+    name: str | None = None
+    arguments: str | None = None
+
+
+class _ToolCall(BaseModel):
+    index: int = 0
+    id: str | None = None
+    function: _Function | None = None
+
+
 class _Delta(BaseModel):
     content: str | None = None
     refusal: str | None = None
+    tool_calls: list[_ToolCall] | None = None
 
 
 class _Choice(BaseModel):
@@ -105,7 +128,7 @@ class _Usage(BaseModel):
 
 
 class _Chunk(BaseModel):
-    """One event. Reasoning and tool calls are among the members that are not read: they are not spoken."""
+    """One event. Reasoning is among the members that are not read: it is not spoken."""
 
     choices: list[_Choice] = []
     usage: _Usage | None = None
@@ -113,45 +136,62 @@ class _Chunk(BaseModel):
 
 
 class ReplyReader:
-    """The bytes of one reply's stream → pieces of text, and how it ended. Pure."""
+    """The bytes of one reply's stream → pieces of text and of calls, and how it ended. Pure."""
 
     def __init__(self) -> None:
         self._events = SseReader()
         self._usage: _Usage | None = None
         self.finish: str | None = None
         """The server's reason to finish, once it has told it."""
+        self._calls: list[tuple[int, str | None, str]] = []
+        """Server's index, id and name, in the order in which they began."""
         self.spoke = False
-        """There was text."""
+        """There was text, or a call."""
         self.complete = False
         """Nothing more is to be read."""
 
-    def feed(self, data: bytes) -> list[str]:
-        """Take the next bytes, none at the stream's end, and return the pieces of text in them.
+    def feed(self, data: bytes) -> list[str | ChatCall]:
+        """Take the next bytes, none at the stream's end, and return the pieces in them.
 
         Raises:
             ChatError: an event tells of an error or is no chat completion.
             EngineError: an event is too long.
         """
-        texts: list[str] = []
+        pieces: list[str | ChatCall] = []
         for event in self._events.feed(data):
             if event == _DONE:
                 self.complete = True
                 break
-            texts += self._take(_parse(event))
-        self.spoke = self.spoke or bool(texts)
+            pieces += self._take(_parse(event))
+        self.spoke = self.spoke or bool(pieces)
         told_all = self.finish is not None and self._usage is not None and self._usage.completion_tokens is not None
         self.complete = self.complete or told_all or not data
-        return texts
+        return pieces
 
-    def _take(self, chunk: _Chunk) -> list[str]:
+    def _take(self, chunk: _Chunk) -> list[str | ChatCall]:
         if chunk.usage is not None:
             self._usage = chunk.usage
         choice = next((choice for choice in chunk.choices if choice.index == 0), None)
         if choice is None:
             return []
         self.finish = choice.finish_reason or self.finish
-        text = "" if choice.delta is None else (choice.delta.content or choice.delta.refusal)
-        return [text] if text else []
+        if choice.delta is None:
+            return []
+        text = choice.delta.content or choice.delta.refusal
+        calls = [self._call(piece) for piece in choice.delta.tool_calls or () if piece.function is not None]
+        return [*([text] if text else []), *calls]
+
+    def _call(self, piece: _ToolCall) -> ChatCall:
+        """Some servers give each call another index, some each the same one and another id."""
+        assert piece.function is not None
+        known = [i for i, (index, _, _) in enumerate(self._calls) if index == piece.index]
+        begins = not known or (piece.id and self._calls[known[-1]][1] not in (None, piece.id))
+        if begins:
+            if not piece.function.name:
+                raise ChatError("the server sent a function call without a name")
+            self._calls.append((piece.index, piece.id, piece.function.name))
+        place = len(self._calls) - 1 if begins else known[-1]
+        return ChatCall(index=place, name=self._calls[place][2], arguments=piece.function.arguments or "")
 
     def end(self) -> ChatEnd:
         """Return how the reply ended.
@@ -223,13 +263,14 @@ class ChatClient:
             return None  # a list of some other form tells nothing about the completions
 
     async def stream(
-        self, messages: Sequence[Mapping[str, str]], tokens_max: int
-    ) -> AsyncGenerator[str | ChatEnd, None]:
-        """Ask for a reply; yields its text in pieces, then one ChatEnd.
+        self, messages: Sequence[Mapping[str, Any]], tokens_max: int, more: Mapping[str, Any] | None = None
+    ) -> AsyncGenerator[str | ChatCall | ChatEnd, None]:
+        """Ask for a reply; yields its text and calls in pieces, then one ChatEnd.
 
         Args:
             messages: of `role` and `content`, oldest first.
             tokens_max: bound on the reply.
+            more: further members of this request: its tools.
         Raises:
             ChatError: the server refused, failed, fell silent, went away, or sent what is no stream of completions.
         Cancel: closes the connection at once; what was not yielded is lost.
@@ -238,15 +279,15 @@ class ChatClient:
         deadline = asyncio.get_running_loop().time() + self._settings.first_text_timeout_s
         try:
             async with asyncio.timeout_at(deadline):
-                response = await self._post(self._body(messages, tokens_max))
+                response = await self._post(self._body(messages, tokens_max, more or {}))
                 if response.status != HTTPStatus.OK:
                     raise await self._refusal(response)
             if response.content_type != "text/event-stream":
                 raise ChatError(f"the server at {self._settings.url} does not stream its completions")
             reply = ReplyReader()
             while not reply.complete:
-                for text in reply.feed(await _read(response, deadline, reply)):
-                    yield text
+                for piece in reply.feed(await _read(response, deadline, reply)):
+                    yield piece
                 deadline = self._deadline(deadline, reply)
             await _drain(response)
             yield reply.end()
@@ -274,7 +315,7 @@ class ChatClient:
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
             return await self._http.post(url, json=body, allow_redirects=False)
 
-    def _body(self, messages: Sequence[Mapping[str, str]], tokens_max: int) -> dict[str, Any]:
+    def _body(self, messages: Sequence[Mapping[str, Any]], tokens_max: int, more: Mapping[str, Any]) -> dict[str, Any]:
         settings = self._settings
         body: dict[str, Any] = {
             "model": settings.model,
@@ -284,7 +325,7 @@ class ChatClient:
         }
         if settings.ask_usage:
             body["stream_options"] = {"include_usage": True}
-        return body | dict(settings.extra_body)
+        return body | dict(more) | dict(settings.extra_body)
 
     async def _refusal(self, response: aiohttp.ClientResponse) -> ChatError:
         """Return what a status other than 200 means."""

@@ -24,6 +24,7 @@ from duplex.protocol.lock import check_item, check_response, check_voice
 from duplex.protocol.response_input import read_input
 from duplex.protocol.session_config import WireProfile, merge
 from duplex.protocol.strict_json import read_object
+from duplex.protocol.tools import create_call_item, response_toolset
 from duplex.protocol.wire_session import wire_error
 from duplex.session.config import SessionConfig
 from duplex.session.messages import (
@@ -36,6 +37,7 @@ from duplex.session.messages import (
     CreateItem,
     CreateReply,
     DeleteItem,
+    NewItem,
     PlaybackReport,
     Rejected,
     RetrieveItem,
@@ -48,6 +50,7 @@ _EVENT_ID = re.compile(r'"event_id"\s*:\s*"([^"\\]{1,512})"')
 _EVENT_ID_WITHIN = 4096
 _TYPE_SHOWN = 64
 _IMAGE = "input_image"
+_ITEM_TYPES = "Items are of type 'message', 'function_call' or 'function_call_output'; no other is supported."
 _PART_TYPES = {
     "user": {"input_text": "text"},
     "system": {"input_text": "text"},
@@ -174,7 +177,7 @@ def _translate(event: wire.ClientEvent, context: _Context) -> Decoded:
             return ClearOutput(event_id=event.event_id)
         case wire.ItemCreate():
             check_item(context.config, event.item.type, event.item.role)
-            return _create_item(event, context.profile)
+            return _any_item(event, context.profile)
         case wire.ResponseCreate():
             return _create_reply(event, context)
         case wire.DuplexSessionResume():
@@ -229,10 +232,16 @@ def _decode_audio(audio: str, profile: WireProfile) -> bytes:
     return pcm
 
 
+def _any_item(event: wire.ItemCreate, profile: WireProfile) -> NewItem:
+    if event.item.type in ("function_call", "function_call_output"):
+        return create_call_item(event, profile.tools)
+    return _create_item(event, profile)
+
+
 def _create_item(event: wire.ItemCreate, profile: WireProfile) -> CreateItem:
     item = event.item
     if item.type != "message":
-        raise RemoteProtocolError(errors.UNSUPPORTED, "Only items of type 'message' are supported.", "item.type")
+        raise RemoteProtocolError(errors.UNSUPPORTED, _ITEM_TYPES, "item.type")
     if item.role is None:
         raise RemoteProtocolError(errors.MISSING_PARAMETER, "Missing required parameter: 'item.role'.", "item.role")
     if not item.content:
@@ -310,9 +319,10 @@ def _create_reply(event: wire.ResponseCreate, context: _Context) -> CreateReply:
         tokens_max=0 if asked.max_output_tokens == "inf" else asked.max_output_tokens,
         metadata=asked.metadata,
         voice=_voice_of(asked, context.config, context.profile),
-        input=None
-        if asked.input is None
-        else read_input(asked.input, lambda item: _create_item(item, context.profile)),
+        toolset=response_toolset(
+            context.config, asked.tools, asked.tool_choice, asked.parallel_tool_calls, context.profile.tools
+        ),
+        input=None if asked.input is None else read_input(asked.input, lambda item: _any_item(item, context.profile)),
         out_of_band=asked.conversation == "none",
         event_id=event.event_id,
     )
@@ -321,8 +331,6 @@ def _create_reply(event: wire.ResponseCreate, context: _Context) -> CreateReply:
 def _refuse_unsupported(asked: wire.ResponseParams) -> None:
     if asked.conversation not in (None, "auto", "none"):
         message, param = "A session has one conversation: 'auto', or 'none' of it.", "response.conversation"
-    elif asked.tools:
-        message, param = "Tools are not supported.", "response.tools"
     elif asked.prompt is not None:
         message, param = "Stored prompts are not supported; use instructions.", "response.prompt"
     else:

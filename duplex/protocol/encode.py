@@ -8,6 +8,10 @@ One reply on the wire, and which core event says it (text replies have `output_t
         output_audio_buffer.started                    (WebRTC)    PlayoutStarted
         response.output_audio_transcript.delta …                   ReplyText
         response.output_audio.delta …                  (WebSocket) ReplyAudio
+      response.output_item.added, conversation.item.added          CallStarted, a function call beside the text
+        response.function_call_arguments.delta …                   CallArguments
+      response.function_call_arguments.done,
+      response.output_item.done, conversation.item.done            CallDone; of one that was cut ReplyDone, without the first
       response.output_audio.done, …_transcript.done,
       response.content_part.done, response.output_item.done,
       conversation.item.done                                       ReplyDone, if output had started
@@ -28,9 +32,13 @@ from typing import Any, assert_never
 
 from duplex.protocol import wire_objects
 from duplex.protocol.decode import TransportName
+from duplex.protocol.encode_calls import OpenCalls
 from duplex.protocol.lock import shown
 from duplex.protocol.ring import EventRing
 from duplex.session.events import (
+    CallArguments,
+    CallDone,
+    CallStarted,
     ContextTrimmed,
     Failure,
     InputCleared,
@@ -65,6 +73,7 @@ from duplex.session.events import (
 from duplex.units import ms_from_samples
 
 _Event = dict[str, Any]
+_CallEvent = CallStarted | CallArguments | CallDone
 _ReplyEvent = ReplyCreated | ReplyOutputStarted | ReplyText | ReplyAudio | ReplyDone
 
 
@@ -77,9 +86,14 @@ def to_json(event: _Event) -> str:
 class _OpenReply:
     """What has been opened on the wire for a reply and has to be closed by its end."""
 
+    calls: OpenCalls
     item: ItemView | None = None
     previous_item_id: str | None = None
+    index: int = 0
+    """The item's place in the output."""
     texts: list[str] = field(default_factory=list)
+    outputs: int = 0
+    """Items that have begun."""
 
 
 class WireEncoder:
@@ -127,6 +141,8 @@ class WireEncoder:
         match event:
             case ReplyCreated() | ReplyOutputStarted() | ReplyText() | ReplyAudio() | ReplyDone():
                 bodies = self._encode_reply(event)
+            case CallStarted() | CallArguments() | CallDone():
+                bodies = self._encode_call(event)
             case PlayoutStarted() | PlayoutStopped() | PlayoutCleared():
                 bodies = self._encode_playout(event)
             case SessionCreated(config=config) | SessionUpdated(config=config):
@@ -166,10 +182,26 @@ class WireEncoder:
                 assert_never(event)
         return [{"type": f"output_audio_buffer.{kind}", "response_id": event.reply_id}]
 
+    def _encode_call(self, event: _CallEvent) -> list[_Event]:
+        opened = self._open.get(event.reply_id)
+        if opened is None:
+            self._late += 1
+            return []
+        match event:
+            case CallStarted():
+                opened.outputs += 1
+                return opened.calls.start(event, opened.outputs - 1)
+            case CallArguments():
+                return opened.calls.delta(event)
+            case CallDone(item=item):
+                return opened.calls.finish(event.reply_id, item)
+            case _:
+                assert_never(event)
+
     def _encode_reply(self, event: _ReplyEvent) -> list[_Event]:
         match event:
             case ReplyCreated(reply=reply):
-                self._open[reply.id] = _OpenReply()
+                self._open[reply.id] = _OpenReply(calls=OpenCalls(in_conversation=not reply.out_of_band))
                 # No quota is kept, so there is none to report; clients wait for the event all the same.
                 return [self._response("response.created", event), {"type": "rate_limits.updated", "rate_limits": []}]
             case ReplyOutputStarted():
@@ -196,17 +228,18 @@ class WireEncoder:
         reply = event.reply
         assert reply.item is not None, "output that has begun has an item"
         opened = self._open[reply.id]
-        opened.item, opened.previous_item_id = reply.item, event.previous_item_id
+        opened.item, opened.previous_item_id, opened.index = reply.item, event.previous_item_id, opened.outputs
+        opened.outputs += 1
         item = wire_objects.empty_item(reply.item)
         entered: list[_Event] = []  # into the conversation
         if not reply.out_of_band:
             entered = [{"type": "conversation.item.added", "previous_item_id": event.previous_item_id, "item": item}]
         return [
-            {"type": "response.output_item.added", "response_id": reply.id, "output_index": 0, "item": item},
+            {"type": "response.output_item.added", "response_id": reply.id, "output_index": opened.index, "item": item},
             *entered,
             {
                 "type": "response.content_part.added",
-                **_place(reply.id, reply.item.id),
+                **_place(reply.id, reply.item.id, opened.index),
                 "part": wire_objects.part(reply.item.modality, ""),
             },
         ]
@@ -218,17 +251,18 @@ class WireEncoder:
             return []
         if kind != "response.output_audio.delta":
             opened.texts.append(delta)
-        return [{"type": kind, **_place(reply_id, opened.item.id), "delta": delta}]
+        return [{"type": kind, **_place(reply_id, opened.item.id, opened.index), "delta": delta}]
 
     def _finish(self, event: ReplyDone) -> list[_Event]:
         opened = self._open.pop(event.reply.id)
         closing = [] if opened.item is None else self._close_output(event, opened, opened.item)
-        return [*closing, self._response("response.done", event)]
+        cut = [body for call in event.reply.calls for body in opened.calls.finish(event.reply.id, call)]
+        return [*closing, *cut, self._response("response.done", event)]
 
     def _close_output(self, event: ReplyDone, opened: _OpenReply, started: ItemView) -> list[_Event]:
         """Close content part and item. Deltas add up to the part's text; the item holds what the conversation keeps."""
         reply_id, text = event.reply.id, "".join(opened.texts)
-        place = _place(reply_id, started.id)
+        place = _place(reply_id, started.id, opened.index)
         item = wire_objects.item(event.reply.item or started)
         closed: list[_Event] = []
         if started.modality == "audio":
@@ -238,7 +272,7 @@ class WireEncoder:
             closed.append({"type": "response.output_text.done", **place, "text": text})
         closed += [
             {"type": "response.content_part.done", **place, "part": wire_objects.part(started.modality, text)},
-            {"type": "response.output_item.done", "response_id": reply_id, "output_index": 0, "item": item},
+            {"type": "response.output_item.done", "response_id": reply_id, "output_index": opened.index, "item": item},
         ]
         if not event.reply.out_of_band:
             closed.append({"type": "conversation.item.done", "previous_item_id": opened.previous_item_id, "item": item})
@@ -275,9 +309,9 @@ _PlainEvent = (
 )
 
 
-def _place(reply_id: str, item_id: str) -> _Event:
+def _place(reply_id: str, item_id: str, output_index: int) -> _Event:
     """Return where a reply's only content is."""
-    return {"response_id": reply_id, "item_id": item_id, "output_index": 0, "content_index": 0}
+    return {"response_id": reply_id, "item_id": item_id, "output_index": output_index, "content_index": 0}
 
 
 def _encode_plain(event: _PlainEvent) -> list[_Event]:

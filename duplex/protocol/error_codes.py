@@ -36,7 +36,7 @@ ERROR_CODES: Final[dict[str, str]] = {
     "item_id_taken": "there is an item of this id already",
     "text_too_long": "the item's text is longer than the server takes",
     "call_id_taken": "there is a function call of this `call_id` already",
-    "invalid_tool_call_id": "the conversation has no complete call of this `call_id`",
+    "invalid_tool_call_id": "no complete call of this `call_id` is in the conversation, or before its output in a response's own input",
     "too_many_items": "a response's own input has more items than the server takes",
     "too_many_out_of_band_responses": "so many responses run beside the conversation already",
     "invalid_truncate": "not the assistant's audio, or past its end; nothing is changed",

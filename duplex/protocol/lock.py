@@ -5,7 +5,7 @@ read off the whole session object before and after, so a client may repeat what 
 
     session.update            only the open fields; instructions never, not even the same ones: that would tell which they are
     response.create           metadata, modalities and voice; nothing that says what to answer, or how long
-    conversation.item.create  messages of the user only
+    conversation.item.create  messages of the user, and what the functions gave that the model has called
     session.created, updated  without instructions
 """
 
@@ -121,6 +121,8 @@ def check_item(config: SessionConfig, kind: str, role: str | None) -> None:
     """
     if config.open_fields is None:
         return
+    if kind == "function_call_output" and config.toolset.tools:
+        return  # the core takes it for a call that the model has made, and for no other
     if kind != "message":
         raise _forbidden("item.type")
     if role not in (None, "user"):

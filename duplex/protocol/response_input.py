@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from duplex.protocol import client_events as wire
 from duplex.protocol import errors
 from duplex.protocol.errors import RemoteProtocolError
-from duplex.session.messages import CreateItem, ItemReference
+from duplex.session.messages import CreateItem, ItemReference, NewItem
 
 _REFERENCE = "item_reference"
 
 
 def read_input(
-    items: Sequence[wire.Item], read_item: Callable[[wire.ItemCreate], CreateItem]
-) -> tuple[CreateItem | ItemReference, ...]:
+    items: Sequence[wire.Item], read_item: Callable[[wire.ItemCreate], NewItem]
+) -> tuple[NewItem | ItemReference, ...]:
     """Read the input of a response.
 
     Args:
@@ -26,9 +26,7 @@ def read_input(
     return tuple(_read(item, f"response.input.{n}", read_item) for n, item in enumerate(items))
 
 
-def _read(
-    item: wire.Item, param: str, read_item: Callable[[wire.ItemCreate], CreateItem]
-) -> CreateItem | ItemReference:
+def _read(item: wire.Item, param: str, read_item: Callable[[wire.ItemCreate], NewItem]) -> NewItem | ItemReference:
     if item.type == _REFERENCE:
         if item.id is None:
             raise RemoteProtocolError(
@@ -41,7 +39,7 @@ def _read(
         place = (error.param or "item").removeprefix("item")
         message = error.message.replace(f"'{error.param}'", f"'{param}{place}'")
         raise RemoteProtocolError(error.code, message, f"{param}{place}") from None
-    if created.images:
+    if isinstance(created, CreateItem) and created.images:
         raise RemoteProtocolError(
             errors.UNSUPPORTED, "An image is read in an item of the conversation: create one, and refer to it.", param
         )

@@ -176,10 +176,10 @@ class ShownTool(ShownModel):
     type: Literal["function"]
     name: str
     """What calls name."""
-    description: str = LEFT_OUT
-    """Left out unless the client gave one."""
-    parameters: dict[str, Any] = LEFT_OUT
-    """JSON schema of the arguments. Left out unless the client gave one."""
+    description: str
+    """When to call it; empty if the client gave none."""
+    parameters: dict[str, Any]
+    """JSON schema of the arguments; of an empty object if the client gave none."""
 
 
 class ChosenFunction(ShownModel):
@@ -229,8 +229,8 @@ class Session(ShownModel):
     """Left out of a locked session."""
     tools: list[ShownTool]
     tool_choice: ShownToolChoice
-    parallel_tool_calls: bool = LEFT_OUT
-    """Several calls may come in one response. Left out unless the client said so."""
+    parallel_tool_calls: bool
+    """Several calls may come in one response."""
     max_output_tokens: Annotated[int, Field(ge=1)] | Literal["inf"]
     """Of one response."""
     tracing: None

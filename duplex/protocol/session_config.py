@@ -12,7 +12,7 @@ The session object that goes back shows what is in effect, not what was asked:
     noise_reduction, where audio is not processed     no effect               null
     tracing, include, reasoning,                      no effect               null, [], absent,
     truncation, transcription.model/language/prompt                           "auto", the pack's model
-    G.711 formats, tools, prompt, idle timeout,
+    G.711 formats, tools other than functions, prompt, idle timeout,
     type transcription, duplex.echo_cancellation
     where audio is not processed                      refused with a reason
 
@@ -30,6 +30,7 @@ from duplex.protocol import errors
 from duplex.protocol.errors import RemoteProtocolError, SessionRejected
 from duplex.protocol.images import ImageBounds
 from duplex.protocol.lock import check_changed, check_sent, open_fields
+from duplex.protocol.tools import ToolBounds, check_choice, read_tools, toolset_of
 from duplex.protocol.wire_session import (
     AudioFormat,
     AudioInputUpdate,
@@ -71,6 +72,8 @@ class WireProfile:
     """Largest decoded audio of one append."""
     images: ImageBounds | None = None
     """What is taken of images in items; None: the model reads none."""
+    tools: ToolBounds | None = None
+    """What is taken of tools; None: the model calls none."""
     recorded: bool = False
     """The server keeps a record of its sessions; each says so, and none can change it."""
 
@@ -117,6 +120,7 @@ def initial(
         "instructions": "",
         "tools": [],
         "tool_choice": "auto",
+        "parallel_tool_calls": True,
         "max_output_tokens": "inf",
         "tracing": None,
         "truncation": "auto",
@@ -179,6 +183,7 @@ def merge(config: SessionConfig, update: SessionUpdate, profile: WireProfile) ->
         wire["output_modalities"] = update.output_modalities or ["audio"]
     if "max_output_tokens" in sent:
         wire["max_output_tokens"] = update.max_output_tokens or "inf"
+    _merge_tools(wire, update, profile)
     if update.audio is not None:
         if update.audio.input is not None:
             _merge_input(wire["audio"]["input"], update.audio.input, profile)
@@ -189,6 +194,19 @@ def merge(config: SessionConfig, update: SessionUpdate, profile: WireProfile) ->
     merged = replace(_resolve(wire), open_fields=config.open_fields)
     check_changed(config, merged)
     return merged
+
+
+def _merge_tools(wire: dict[str, Any], update: SessionUpdate, profile: WireProfile) -> None:
+    """Take the tools and what is chosen of them; a function that was chosen and is gone gives way to `auto`."""
+    sent = update.model_fields_set
+    if "tools" in sent:
+        wire["tools"] = read_tools(update.tools or [], profile.tools, "session.tools")
+    if "tool_choice" in sent:
+        wire["tool_choice"] = check_choice(update.tool_choice, wire["tools"], "session.tool_choice")
+    elif toolset_of(wire["tools"], wire["tool_choice"], True).choice == "auto":
+        wire["tool_choice"] = "auto"
+    if "parallel_tool_calls" in sent:
+        wire["parallel_tool_calls"] = update.parallel_tool_calls is not False
 
 
 def _merge_input(wire: dict[str, Any], update: AudioInputUpdate, profile: WireProfile) -> None:
@@ -280,8 +298,6 @@ def _check_format(audio_format: AudioFormat | None, param: str) -> None:
 def _refuse_unsupported(update: SessionUpdate) -> None:
     if update.type == "transcription":
         raise RemoteProtocolError(errors.UNSUPPORTED, "Transcription sessions are not supported.", "session.type")
-    if update.tools:
-        raise RemoteProtocolError(errors.UNSUPPORTED, "Tools are not supported; send [] or leave out.", "session.tools")
     if update.prompt is not None:
         raise RemoteProtocolError(
             errors.UNSUPPORTED, "Stored prompts are not supported; use instructions.", "session.prompt"
@@ -306,6 +322,7 @@ def _resolve(wire: Mapping[str, Any]) -> SessionConfig:
         lead_ms=None if lead == _UNLIMITED else lead,
         greeting=None if greeting == _NO_GREETING else Greeting(**greeting),
         resume=wire["duplex"]["resume"],
+        toolset=toolset_of(wire["tools"], wire["tool_choice"], wire["parallel_tool_calls"]),
         wire=wire,
     )
 

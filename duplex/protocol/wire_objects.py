@@ -29,6 +29,8 @@ _WIRE_REASON: dict[StatusReason, str] = {
 
 def item(view: ItemView) -> dict[str, Any]:
     """Return a conversation item."""
+    if view.kind != "message":
+        return _call(view)
     return {
         "id": view.id,
         "object": "realtime.item",
@@ -40,8 +42,24 @@ def item(view: ItemView) -> dict[str, Any]:
 
 
 def empty_item(view: ItemView) -> dict[str, Any]:
-    """Return an assistant's item before its first content part."""
+    """Return a reply's item before its first content."""
+    if view.kind != "message":
+        return {**_call(view), "status": "in_progress", "arguments": ""}
     return {**item(view), "status": "in_progress", "content": []}
+
+
+def _call(view: ItemView) -> dict[str, Any]:
+    """Return a function call or its output; their content is a text of their own."""
+    shown = {
+        "id": view.id,
+        "object": "realtime.item",
+        "type": view.kind,
+        "status": view.status,
+        "call_id": view.call_id,
+    }
+    if view.kind == "function_call":
+        return {**shown, "name": view.name, "arguments": view.text or ""}
+    return {**shown, "output": view.text or ""}
 
 
 def _content(view: ItemView) -> list[dict[str, Any]]:
@@ -88,7 +106,7 @@ def response(view: ReplyView, *, conversation_id: str | None, output_format: dic
         "object": "realtime.response",
         "status": view.status if finished else "in_progress",
         "status_details": _status_details(view) if finished else None,
-        "output": [item(view.item)] if finished and view.item is not None else [],
+        "output": _output(view) if finished else [],
         "conversation_id": conversation_id,
         "output_modalities": [view.modality],
         "max_output_tokens": view.tokens_max or "inf",
@@ -96,6 +114,12 @@ def response(view: ReplyView, *, conversation_id: str | None, output_format: dic
         "usage": _usage(view) if finished else None,
         "metadata": view.metadata,
     }
+
+
+def _output(view: ReplyView) -> list[dict[str, Any]]:
+    """Return a reply's items in the order in which they began."""
+    said = [] if view.item is None else [view.item]
+    return [item(shown) for shown in (*view.calls[: view.calls_before], *said, *view.calls[view.calls_before :])]
 
 
 def _status_details(view: ReplyView) -> dict[str, Any] | None:

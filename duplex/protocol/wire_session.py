@@ -120,9 +120,11 @@ def _modalities(value: object) -> object:
 
 
 def _tool_choice(value: object) -> object:
-    if value in (None, "auto", "none"):
+    if value in (None, "auto", "none", "required"):
         return value
-    raise ValueError('should be "auto" or "none": tools are not supported by this server')
+    if isinstance(value, dict) and value.get("type") == "function" and isinstance(value.get("name"), str):
+        return {"type": "function", "name": value["name"]}
+    raise ValueError('should be "auto", "none", "required", or {"type": "function", "name": name}')
 
 
 class VoiceId(BaseModel):

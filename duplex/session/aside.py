@@ -16,7 +16,15 @@ from collections.abc import Callable
 from duplex.payloads import JobId, Payload, StageError
 from duplex.session.conversation import Item
 from duplex.session.effects import CutLane
-from duplex.session.events import Failure, ReplyCreated, ReplyOutputStarted, ReplyStatus, StatusReason
+from duplex.session.events import (
+    CallDone,
+    CallStarted,
+    Failure,
+    ReplyCreated,
+    ReplyOutputStarted,
+    ReplyStatus,
+    StatusReason,
+)
 from duplex.session.lane import Lane, Reply
 from duplex.session.messages import CreateReply, Sent
 from duplex.session.own_input import items_of
@@ -46,7 +54,9 @@ class Aside:
         self.lane = lane
         self.reply = reply
         self._playouts = Playouts(lane, shared.outbox, lambda: None)
-        self._turns = TurnOutput(lane, shared.outbox, shared.settings.pacing, shared.traits, self)
+        self._turns = TurnOutput(
+            lane, shared.outbox, shared.settings.pacing, shared.traits, self, shared.settings.tools, shared.new_id
+        )
         self._cut_reason: StatusReason | None = None
         lane.add(reply)
 
@@ -56,6 +66,14 @@ class Aside:
         """Give the reply its item, which enters no conversation, and tell the client."""
         reply.open(self._shared.new_id("item"))
         self._outbox.send(ReplyOutputStarted(reply=reply.view(), previous_item_id=None))
+
+    def begin_call(self, reply: Reply, item: Item) -> None:
+        """A function call has begun: tell the client."""
+        self._outbox.send(CallStarted(reply_id=reply.id, item=item.view(), previous_item_id=None))
+
+    def end_call(self, reply: Reply, item: Item) -> None:
+        """A function call is complete: tell the client, who brings what it gave in the input of another response."""
+        self._outbox.send(CallDone(reply_id=reply.id, item=item.view()))
 
     def finish(self, reply: Reply, status: ReplyStatus, reason: StatusReason | None, error: str | None) -> None:
         """Note how it ends: `take` and `sent` settle it, once its audio has left."""

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from duplex.payloads import Toolset
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnDetection:
@@ -55,6 +57,8 @@ class SessionConfig:
     """Run-ahead of WebSocket audio; None is unlimited."""
     resume: bool = False
     """The client keeps a token and comes back with it when its connection is lost."""
+    toolset: Toolset = Toolset()
+    """What replies may call."""
     greeting: Greeting | None = None
     """None: the user speaks first."""
     open_fields: frozenset[str] | None = None

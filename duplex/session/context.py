@@ -13,7 +13,7 @@ item that is longer its beginning. The conversation itself is not touched: every
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from duplex.payloads import Message
 from duplex.session.conversation import Item, messages_of
@@ -115,7 +115,7 @@ class ContextWindow:
         start, length = self._place(said), 0
         behind: list[int] = []  # tokens from each item to the end, the last item first
         for item in reversed(said[start:]):
-            length += min(room, _cost(item.heard_text(), self._bound.count))
+            length += min(_most_of(item, room), _cost(item.heard_text(), self._bound.count))
             behind.append(length)
         if length <= room:
             return start
@@ -142,6 +142,8 @@ def _turns(said: Sequence[Item]) -> list[int]:
     for i, item in enumerate(said):
         if not item.heard_text().strip():
             continue
+        if item.role == "tool":
+            continue  # it belongs to its call
         if answered and item.role != "assistant":
             places.append(i)
         answered = item.role == "assistant"
@@ -152,16 +154,29 @@ def _cost(text: str, count: Callable[[str], int]) -> int:
     return count(text) + _TOKENS_PER_MESSAGE if text.strip() else 0
 
 
-def _shortened(item: Item, tokens_max: int, count: Callable[[str], int]) -> Item:
-    """Return an item with the end of its text that fits, from a word on; itself, if all of it does."""
+def _most_of(item: Item, room: int) -> int:
+    """Return how many tokens one item may have: what a function gave leaves room for the question behind it."""
+    return room // 2 if item.kind == "function_call_output" else room
+
+
+def _shortened(item: Item, room: int, count: Callable[[str], int]) -> Item:
+    """Return an item with the part of its text that fits; itself, if all of it does.
+
+    Of what was said the end is kept, from a word on; of what a function gave the beginning. Half a call is none.
+    """
     text = item.heard_text()
-    cost = _cost(text, count)
+    cost, tokens_max = _cost(text, count), _most_of(item, room)
     if cost <= tokens_max:
         return item
+    if item.kind == "function_call":
+        return replace(item, status="incomplete")
+    given = item.kind == "function_call_output"
     while cost > tokens_max:
         keep = max(1, min(len(text) - 1, len(text) * (tokens_max - _TOKENS_PER_MESSAGE) // count(text)))
-        text = text[-keep:]
+        text = text[:keep] if given else text[-keep:]
         cost = _cost(text, count)
+    if given:
+        return replace(item, text=text)
     broken, _, rest = text.partition(" ")
     whole = rest if rest and len(broken) <= _WORD_CHARS_MAX else text
     return Item(id=item.id, role=item.role, modality="text", text=whole)

@@ -7,12 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from duplex.payloads import Message
-from duplex.session.events import ItemView
+from duplex.payloads import Call, Message
+from duplex.session.events import ItemKind, ItemView
+from duplex.session.history import History
 from duplex.session.picture_view import PictureView, notes_of
 from duplex.units import Samples
 
-Role = Literal["user", "assistant", "system"]
+Role = Literal["user", "assistant", "system", "tool"]
 
 
 @dataclass(slots=True)
@@ -54,11 +55,17 @@ class Item:
     role: Role
     modality: Literal["audio", "text"]
     text: str | None
-    """The user's words, or a text item's; None while a transcript is awaited. An assistant's audio is in `spoken`."""
+    """The user's words, or a text item's; None while a transcript is awaited. An assistant's audio is in `spoken`. Of a
+    function call its arguments, of its output what it gave."""
     status: Literal["in_progress", "completed", "incomplete"] = "completed"
     spoken: SpokenText | None = None
     heard: Samples | None = None
     """Content position up to which it was heard; None: all of it (or it still plays)."""
+    kind: ItemKind = "message"
+    call_id: str | None = None
+    """Of a function call, or the one that an output answers."""
+    name: str | None = None
+    """Of the function that is called."""
     pictures: list[PictureView] = field(default_factory=list)
     """Of a user's text item; each view gives way to the next as it is read."""
 
@@ -74,7 +81,8 @@ class Item:
         """Return a snapshot for the client."""
         text = self.heard_text() if self.spoken is not None else self.text
         return ItemView(
-            id=self.id, role=self.role, modality=self.modality, text=text, status=self.status, pictures=tuple(self.pictures)
+            id=self.id, role=self.role, modality=self.modality, text=text, status=self.status, pictures=tuple(self.pictures),
+            kind=self.kind, call_id=self.call_id, name=self.name,
         )  # fmt: skip
 
 
@@ -122,6 +130,11 @@ class Conversation:
             if item.id == item_id:
                 return item
         raise ItemError("item_not_found", f"there is no item {item_id}", "item_id")
+
+    def call(self, call_id: str) -> Item | None:
+        """Return the function call of this id, whatever has become of it."""
+        calls = (item for item in self._items if item.kind == "function_call" and item.call_id == call_id)
+        return next(calls, None)
 
     def add(self, item: Item, after: str | None = None) -> str | None:
         """Insert an item and return the id of the one before it.
@@ -219,17 +232,18 @@ class Conversation:
 def messages_of(items: Iterable[Item], instructions: str) -> tuple[Message, ...]:
     """Return items as heard; turns of one role that follow each other become one message.
 
+    A call that was cut off is left out.
+
     Args:
         instructions: stand before all of it.
     """
-    messages: list[Message] = [Message(role="system", text=instructions)] if instructions else []
+    history = History(instructions)
     for item in items:
-        text = item.heard_text().strip()
-        if not text:
-            continue
-        last = messages[-1] if messages else None
-        if last is not None and last.role == item.role and item.role != "system":
-            messages[-1] = Message(role=item.role, text=f"{last.text} {text}")
-        else:
-            messages.append(Message(role=item.role, text=text))
-    return tuple(messages)
+        if item.kind == "message":
+            if text := item.heard_text().strip():
+                history.said(item.role, text)
+        elif item.kind == "function_call_output":
+            history.gave(item.call_id or "", item.text or "")
+        elif item.status == "completed":
+            history.called(Call(id=item.call_id or "", name=item.name or "", arguments=item.text or ""))
+    return history.messages()

@@ -24,6 +24,8 @@ from duplex.session.conversation import Conversation, Item, ItemError
 from duplex.session.ear import Ear
 from duplex.session.effects import CutLane, Effect, EndSession, OfferResume, Outbox
 from duplex.session.events import (
+    CallDone,
+    CallStarted,
     Failure,
     ItemAdded,
     ItemDeleted,
@@ -47,6 +49,8 @@ from duplex.session.messages import (
     CommitInput,
     Configure,
     Connected,
+    CreateCall,
+    CreateCallOutput,
     CreateItem,
     CreateReply,
     DeleteItem,
@@ -68,6 +72,7 @@ from duplex.session.playouts import Playouts
 from duplex.session.replies import Replies
 from duplex.session.shared import Shared
 from duplex.session.tick_output import TickOutputPolicy
+from duplex.session.tools import client_item
 from duplex.session.traits import Traits
 from duplex.session.view import LaneState, lane_state
 from duplex.timeline.playback import WebRtcDelay
@@ -236,6 +241,10 @@ class SessionCore:
         match msg:
             case CreateItem():
                 self._create_item(msg)
+            case CreateCall() | CreateCallOutput():
+                self._add_item(
+                    client_item(msg, self.conversation, self._settings.tools, self._new_id), msg.previous_item_id
+                )
             case RetrieveItem():
                 self._outbox.send(ItemRetrieved(item=self.conversation.get(msg.item_id).view()))
             case DeleteItem():
@@ -353,15 +362,19 @@ class SessionCore:
     def _create_item(self, msg: CreateItem) -> None:
         if len(msg.text) > self._settings.conversation.text_chars_max:
             raise ItemError("text_too_long", "the item's text is longer than the server allows", "item.content")
-        if msg.item_id is not None and self._ear.is_open(msg.item_id):
-            raise ItemError("item_id_taken", f"the user is speaking item {msg.item_id}", "item.id")
         self._pictures.check(msg.images)
         role: Literal["user", "assistant", "system"] = msg.role  # type: ignore[assignment]
         item_id = msg.item_id or self._new_id("item")
         item = Item(id=item_id, role=role, modality="text", text=msg.text, pictures=views_of(msg.images))
-        previous = self.conversation.add(item, msg.previous_item_id)
-        self._outbox.send(ItemAdded(item=item.view(), previous_item_id=previous))
+        self._add_item(item, msg.previous_item_id)
         self._pictures.show(item, msg.images, msg.event_id, self._now)
+
+    def _add_item(self, item: Item, after: str | None) -> None:
+        """Enter a client's item into the conversation."""
+        if self._ear.is_open(item.id):
+            raise ItemError("item_id_taken", f"the user is speaking item {item.id}", "item.id")
+        previous = self.conversation.add(item, after)
+        self._outbox.send(ItemAdded(item=item.view(), previous_item_id=previous))
 
     # Mind, to the ear. ----------------------------------------------------------------------------------------------
 
@@ -411,6 +424,16 @@ class SessionCore:
         """Give the reply its item, and tell the client."""
         previous = self.conversation.add(reply.open(self._new_id("item")))
         self._outbox.send(ReplyOutputStarted(reply=reply.view(), previous_item_id=previous))
+
+    def begin_call(self, reply: Reply, item: Item) -> None:
+        """Enter a function call's item into the conversation, and tell the client."""
+        previous = self.conversation.add(item)
+        self._outbox.send(CallStarted(reply_id=reply.id, item=item.view(), previous_item_id=previous))
+
+    def end_call(self, reply: Reply, item: Item) -> None:
+        """A function call is complete: tell the client, who carries it out."""
+        self.conversation.grown(item)
+        self._outbox.send(CallDone(reply_id=reply.id, item=item.view()))
 
     def finish(self, reply: Reply, status: ReplyStatus, reason: StatusReason | None, error: str | None) -> None:
         """Settle how a reply ends; its terminal event follows its last text, and on WebSocket its last audio."""

@@ -19,19 +19,27 @@ StatusReason = Literal[
 ]
 
 
+ItemKind = Literal["message", "function_call", "function_call_output"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemView:
     """A conversation item as it stands."""
 
     id: str
-    role: Literal["user", "assistant", "system"]
+    role: Literal["user", "assistant", "system", "tool"]
     modality: Literal["audio", "text"]
     """Audio items carry a transcript, text items a text."""
     text: str | None
-    """None: the transcript is not there yet."""
+    """None: the transcript is not there yet. Of a function call its arguments, of its output what it gave."""
     status: Literal["in_progress", "completed", "incomplete"]
     pictures: tuple[PictureView, ...] = ()
     """Beside the text, of a user's text item."""
+    kind: ItemKind = "message"
+    call_id: str | None = None
+    """Of a function call, or the one that an output answers."""
+    name: str | None = None
+    """Of the function that is called."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +48,7 @@ class ReplyView:
 
     id: str
     item: ItemView | None
-    """None until output has begun."""
+    """Of what it says; None until it has begun to."""
     status: ReplyStatus
     reason: StatusReason | None = None
     error: str | None = None
@@ -57,6 +65,10 @@ class ReplyView:
     """Of the user's turns that it is the first to be made from."""
     output_text_tokens: int = 0
     output_audio: Samples = Samples(0)
+    calls: tuple[ItemView, ...] = ()
+    """The functions that it calls."""
+    calls_before: int = 0
+    """Of them, those that began before `item`."""
     out_of_band: bool = False
     """Beside the conversation: its item is in no history."""
 
@@ -196,6 +208,33 @@ class ReplyAudio:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CallStarted:
+    """A function call of a reply has begun (wire: output_item.added, item.added)."""
+
+    reply_id: str
+    item: ItemView
+    previous_item_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallArguments:
+    """More of a call's arguments (wire: function_call_arguments.delta)."""
+
+    reply_id: str
+    item_id: str
+    call_id: str
+    delta: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallDone:
+    """A call is complete and can be carried out (wire: function_call_arguments.done, output_item.done, item.done)."""
+
+    reply_id: str
+    item: ItemView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyDone:
     """The one terminal event of a reply (wire: the `done` of each open part, item and response)."""
 
@@ -275,6 +314,6 @@ class SessionEnding:
 ServerEvent = (
     SessionCreated | SessionUpdated | SessionResumed | SessionToken | SpeechStarted | SpeechStopped | InputCommitted | InputCleared | ItemAdded
     | ItemRetrieved | ItemDeleted | ItemTruncated | Overheard | Transcribed | TranscriptionFailed | ReplyCreated
-    | ReplyOutputStarted | ReplyText | ReplyAudio | ReplyDone | PlayoutStarted | PlayoutStopped | PlayoutCleared
+    | ReplyOutputStarted | ReplyText | ReplyAudio | CallStarted | CallArguments | CallDone | ReplyDone | PlayoutStarted | PlayoutStopped | PlayoutCleared
     | Failure | TurnMetrics | TurnLimited | ContextTrimmed | SessionEnding
 )  # fmt: skip

@@ -14,7 +14,7 @@ from typing import Literal
 
 from duplex.config import PacingSettings
 from duplex.pacing.lead import JitterMeter, lead_target
-from duplex.payloads import CONVERSATION_LANE, Address, JobId
+from duplex.payloads import CONVERSATION_LANE, Address, JobId, Toolset
 from duplex.session.config import Greeting
 from duplex.session.conversation import Item, SpokenText
 from duplex.session.events import ReplyStatus, ReplyView, StatusReason
@@ -60,7 +60,12 @@ class Reply:
     """When the wait for it began: the end of the user's turn, else its creation."""
     speculative: bool = False
     """Begun before the turn has ended: nobody has been told of it, and it may be thrown away."""
+    toolset: Toolset = Toolset()
+    """What it may call."""
     item: Item | None = None
+    """Of what it says."""
+    outputs: list[Item] = field(default_factory=list)
+    """`item` and function calls, as they began."""
     status: ReplyStatus = "accepted"
     reason: StatusReason | None = None
     error: str | None = None
@@ -95,12 +100,30 @@ class Reply:
         """The terminal event was sent."""
         return self.status in TERMINAL
 
+    @property
+    def calls(self) -> list[Item]:
+        """Its function calls, complete or not."""
+        return [item for item in self.outputs if item.kind == "function_call"]
+
+    @property
+    def called(self) -> bool:
+        """A call was given to the client, who will tell what it gave."""
+        return any(call.status == "completed" for call in self.calls)
+
+    def close_calls(self) -> int:
+        """The reply ends: what is not complete of its calls will not be; return how many that are."""
+        open_calls = [call for call in self.calls if call.status == "in_progress"]
+        for call in open_calls:
+            call.status = "incomplete"
+        return len(open_calls)
+
     def open(self, item_id: str) -> Item:
         """Give the reply its item, of this id: output begins."""
         spoken = SpokenText() if self.modality == "audio" else None
         self.item = Item(
             id=item_id, role="assistant", modality=self.modality, text=None, status="in_progress", spoken=spoken
         )
+        self.outputs.append(self.item)
         return self.item
 
     def mark(self, milestone: str, now: MonoNs) -> None:
@@ -139,6 +162,8 @@ class Reply:
             input_audio=self.input_audio,
             output_text_tokens=self.text_tokens,
             output_audio=self.generated,
+            calls=tuple(call.view() for call in self.calls),
+            calls_before=0 if self.item is None else self.outputs.index(self.item),
             out_of_band=self.address.lane != CONVERSATION_LANE,
         )
 

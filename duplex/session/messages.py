@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from duplex.payloads import EncodedImage, JobId, Payload, StageError
+from duplex.payloads import EncodedImage, JobId, Payload, StageError, Toolset
 from duplex.session.config import SessionConfig
 from duplex.timeline.ledger import SentRange
 from duplex.units import MonoNs, RtpTicks, Samples, Span
@@ -121,6 +121,34 @@ class CreateItem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CreateCall:
+    """A complete function call, of another session perhaps, enters the conversation."""
+
+    name: str
+    arguments: str
+    """JSON text of an object; empty for one without members."""
+    call_id: str | None = None
+    """None lets the core choose."""
+    item_id: str | None = None
+    previous_item_id: str | None = None
+    event_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateCallOutput:
+    """What a function call gave enters the conversation."""
+
+    call_id: str
+    output: str
+    item_id: str | None = None
+    previous_item_id: str | None = None
+    event_id: str | None = None
+
+
+NewItem = CreateItem | CreateCall | CreateCallOutput
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RetrieveItem:
     item_id: str
     event_id: str | None = None
@@ -158,8 +186,9 @@ class CreateReply:
     tokens_max: int | None = None
     """0: no bound, whatever the session's is."""
     metadata: dict[str, str] | None = None
+    toolset: Toolset | None = None
     voice: str | None = None
-    input: tuple[CreateItem | ItemReference, ...] | None = None
+    input: tuple[NewItem | ItemReference, ...] | None = None
     """What it is made from in place of the conversation; empty: of the instructions alone."""
     out_of_band: bool = False
     """Beside the conversation: it enters no history, and others may be made at the same time."""
@@ -205,7 +234,7 @@ class Disconnected:
 
 
 ClientMessage = (
-    Configure | CommitInput | ClearInput | CreateItem | RetrieveItem | DeleteItem | TruncateItem | CreateReply
+    Configure | CommitInput | ClearInput | CreateItem | CreateCall | CreateCallOutput | RetrieveItem | DeleteItem | TruncateItem | CreateReply
     | CancelReply | ClearOutput | PlaybackReport | Rejected
 )  # fmt: skip
 Inbound = Connected | Heard | Sampled | StageOutput | Sent | Network | ClientMessage | Detached | Disconnected

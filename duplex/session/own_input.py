@@ -7,11 +7,12 @@ from typing import cast
 
 from duplex.config import ConversationSettings
 from duplex.session.conversation import Conversation, Item, ItemError, Role
-from duplex.session.messages import CreateItem, ItemReference
+from duplex.session.messages import CreateCall, CreateCallOutput, CreateItem, ItemReference, NewItem
+from duplex.session.tools import item_of
 
 
 def items_of(
-    asked: Sequence[CreateItem | ItemReference], conversation: Conversation, settings: ConversationSettings
+    asked: Sequence[NewItem | ItemReference], conversation: Conversation, settings: ConversationSettings
 ) -> tuple[Item, ...]:
     """Return the items that a response asks to be made from, in order.
 
@@ -20,7 +21,7 @@ def items_of(
         conversation: holds what is referred to.
         settings: bounds.
     Raises:
-        ItemError: there is no such item, or more than one response takes.
+        ItemError: there is no such item, a result of no complete call before it, or more than one response takes.
     """
     if len(asked) > settings.input_items_max:
         message = f"the input of one response takes {settings.input_items_max} items"
@@ -28,7 +29,10 @@ def items_of(
     items: list[Item] = []
     chars = 0
     for n, each in enumerate(asked):
-        item = _item(each, conversation, f"response.input.{n}.id")
+        item = _item(each, conversation, f"response.input.{n}")
+        if item.kind == "function_call_output" and not _answers(item, items):
+            message = f"no complete call {item.call_id} stands before its output"
+            raise ItemError("invalid_tool_call_id", message, f"response.input.{n}.call_id")
         items.append(item)
         chars += len(item.heard_text())
     if chars > settings.chars_max:
@@ -37,10 +41,17 @@ def items_of(
     return tuple(items)
 
 
-def _item(asked: CreateItem | ItemReference, conversation: Conversation, param: str) -> Item:
+def _answers(output: Item, before: Sequence[Item]) -> bool:
+    calls = (item for item in before if item.kind == "function_call" and item.status == "completed")
+    return any(call.call_id == output.call_id for call in calls)
+
+
+def _item(asked: NewItem | ItemReference, conversation: Conversation, param: str) -> Item:
     if isinstance(asked, CreateItem):
         return Item(id=asked.item_id or "", role=cast(Role, asked.role), modality="text", text=asked.text)
+    if isinstance(asked, CreateCall | CreateCallOutput):
+        return item_of(asked, asked.item_id or "", asked.call_id or param)
     try:
         return conversation.get(asked.item_id)
     except ItemError as error:
-        raise ItemError(error.code, str(error), param) from error
+        raise ItemError(error.code, str(error), f"{param}.id") from error

@@ -135,6 +135,8 @@ class Playouts:
             item.status = "incomplete"
             if item.spoken is not None:
                 item.heard = heard if item.heard is None else min(item.heard, heard)
+        if not reply.done:
+            self._close_calls(reply)
         heard_chars = len(item.heard_text()) if item is not None else 0
         share = 1 - heard_chars / max(1, reply.text_chars, heard_chars)
         self._outbox.observe("duplex_unheard_tokens_total", round(reply.text_tokens * share))
@@ -148,7 +150,7 @@ class Playouts:
             self._tell_done(reply)
         if self._webrtc and item is not None and item.heard is not None:
             self._outbox.send(ItemTruncated(item_id=item.id, audio_end=item.heard))
-        return not heard_chars and reply.greeting is None
+        return not heard_chars and reply.greeting is None and not reply.called
 
     # Inside. --------------------------------------------------------------------------------------------------------
 
@@ -192,6 +194,7 @@ class Playouts:
             self._outbox.violated("terminal")
             return
         reply.status = status
+        self._close_calls(reply)
         item = reply.item
         if item is not None:
             item.status = "completed" if status == "completed" else "incomplete"
@@ -202,6 +205,12 @@ class Playouts:
             reply.playout = Playout.DRAINED
             self._lane.remove(reply)
         self._ended()
+
+    def _close_calls(self, reply: Reply) -> None:
+        cut = reply.close_calls()
+        for outcome, calls in (("made", len(reply.calls) - cut), ("cut", cut)):
+            if calls:
+                self._outbox.observe("duplex_function_calls_total", calls, outcome=outcome)
 
     def _tell_done(self, reply: Reply) -> None:
         self._outbox.observe("duplex_replies_total", 1, status=reply.status)

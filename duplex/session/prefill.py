@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from duplex.payloads import Address, Job, JobId, Message, Pace, Payload, Prompt, Role, StageError
+from duplex.payloads import Address, Job, JobId, Message, Pace, Payload, Prompt, Role, StageError, Toolset
 from duplex.session.effects import Drop, Outbox, Submit
 from duplex.units import MonoNs
 
+_NO_TOOLS = Toolset()
 Outcome = Literal["read", "dropped", "busy", "preempted", "failed"]
 """Read; taken back, because the reply began or the turn was given up; the thinker had other work; other work came; it failed."""
 
@@ -33,18 +34,21 @@ class Prefill:
         self._reading: tuple[Message, ...] = ()
         self._read: tuple[Message, ...] = ()
 
-    def read(self, messages: tuple[Message, ...], address: Address, now: MonoNs) -> None:
+    def read(
+        self, messages: tuple[Message, ...], address: Address, now: MonoNs, toolset: Toolset = _NO_TOOLS
+    ) -> None:  # fmt: skip
         """Have a prompt read, unless it was, or one is being read: the next one brings all that is new.
 
         Args:
             messages: the conversation as heard; words of the user that stand last may go on.
             address: the conversation's lane, of no reply.
+            toolset: of the reply to come.
         """
         if self._job is not None or not messages or messages == self._read:
             return
         job = self._job = self._outbox.next_job()
         self._reading = messages
-        prompt = Prompt(messages=messages, prefill=True)
+        prompt = Prompt(messages=messages, prefill=True, toolset=toolset)
         pace = Pace(since=now, speculative=True, idle_only=True)
         self._outbox.add(Submit(job=Job(id=job, stage=Role.THINK, address=address, payload=prompt, pace=pace)))
 

@@ -33,6 +33,7 @@ class Prompts:
         """Return what a reply would be made from, as things stand (and with words that are not committed yet)."""
         config = self._shared.config
         instructions = config.instructions if request.instructions is None else request.instructions
+        toolset = config.toolset if request.toolset is None else request.toolset
         return Ask(
             messages=self._messages(instructions, said),
             shown=self._camera.legible(now),
@@ -40,6 +41,7 @@ class Prompts:
             voice=request.voice or config.voice,
             speed=config.speed,
             tokens_max=request.tokens_max if request.tokens_max is not None else config.tokens_max,
+            toolset=toolset,
         )
 
     def begin(self, reply: Reply, now: MonoNs) -> tuple[Message, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from duplex.payloads import Address, JobId, Payload, StageError
+from duplex.payloads import Address, JobId, Payload, StageError, Toolset
 from duplex.session.aside import Asides
 from duplex.session.camera import Camera
 from duplex.session.config import Greeting
@@ -40,6 +40,8 @@ class _Wanted:
     greeting: Greeting | None = None
     own_input: tuple[Item, ...] | None = None
     """What it is made from in place of the conversation."""
+    asked: bool = False
+    """By the client, while the reply before it was still being said: it has not been told of it yet."""
 
 
 class Replies:
@@ -97,13 +99,15 @@ class Replies:
             self._refuse("session_expired", "the session ends: no reply begins any more", msg.event_id)
         elif msg.out_of_band:
             self.asides.create(msg, now)
+        elif active is not None and active.called and self._wanted is None:
+            # The client has carried out a call while the reply that holds it is still being said.
+            self._wanted = _Wanted(msg, {}, now, own_input=self._own_input(msg), asked=True)
         elif active is not None or self._wanted is not None:
             name = active.id if active is not None else "the reply to the last turn"
             message = f"the conversation already has an active response: {name}"
             self._refuse("conversation_already_has_active_response", message, msg.event_id)
         else:
-            shared = self._shared
-            own = None if msg.input is None else items_of(msg.input, shared.conversation, shared.settings.conversation)
+            own = self._own_input(msg)
             self._camera.look_for_answer(now)
             self._pictures.wait_for_answer(now)
             self._accept(_Wanted(msg, {}, now, own_input=own), now)
@@ -126,7 +130,11 @@ class Replies:
             self._wanted = None  # the user spoke first
         if auto and answers and not silent and (active is None or active.status != "accepted"):
             self._owes = self._away
-            self._wanted = None if self._away else _Wanted(CreateReply(), marks, marks["speech_end"])
+            asked = self._wanted if self._wanted is not None and self._wanted.asked else None
+            wanted = _Wanted(CreateReply(), marks, marks["speech_end"])
+            if asked is not None:
+                wanted = replace(wanted, request=asked.request, own_input=asked.own_input)
+            self._wanted = None if self._away else wanted
         self.go_on(now)
         self.discard_draft()  # a turn that is not answered at once
 
@@ -157,7 +165,7 @@ class Replies:
         answers = detection is not None and detection.create_response and not self._traits.tick_mode
         if not answers or not self._traits.prefills or not self._shared.settings.turn.prefill or self._lane.alive:
             return  # what will be heard of a reply that lives is not known yet
-        self._prefill.read(self._prompts.ahead(said), self._address(), now)
+        self._prefill.read(self._prompts.ahead(said), self._address(), now, self._shared.config.toolset)
 
     def unasked(self, now: MonoNs) -> Reply:
         """Enter a reply that a model in tick mode has begun by itself."""
@@ -181,13 +189,20 @@ class Replies:
             message = "there is no active response" + (f" {msg.reply_id}" if msg.reply_id else "")
             self._refuse("response_cancel_not_active", message, msg.event_id)
         else:
+            self._drop_wanted()
             return True
         return False
 
     def give_up(self) -> None:
         """What is awaited, or begun in the dark, is not wanted any more."""
-        self._wanted = None
+        self._drop_wanted()
         self.discard_draft()
+
+    def _drop_wanted(self) -> None:
+        wanted, self._wanted = self._wanted, None
+        if wanted is not None and wanted.asked:
+            message = "the response behind which this one was to begin was cut off"
+            self._refuse("conversation_already_has_active_response", message, wanted.request.event_id)
 
     def discard_draft(self) -> None:
         """What was begun in the dark is not wanted any more."""
@@ -206,6 +221,7 @@ class Replies:
         """The client is away: nothing begins until it is back."""
         active = self._lane.active
         unheard = active is not None and active.modality == "audio" and active.playout is Playout.QUEUED
+        unheard = unheard and not (active is not None and active.called)  # the client's result asks for what follows
         self._owes = self._owes or self._wanted is not None or (unheard and not self._traits.tick_mode)
         self._away = True
         self._wanted = None
@@ -269,6 +285,8 @@ class Replies:
         reply.since, reply.metadata, reply.greeting = wanted.since, wanted.request.metadata, wanted.greeting
         reply.input = wanted.own_input
         reply.marks.update(wanted.marks)
+        if wanted.greeting is not None:
+            reply.toolset = Toolset()  # it speaks
         created = replace(reply.view(), item=None, status="in_progress", output_text_tokens=0, output_audio=Samples(0))
         self._outbox.send(ReplyCreated(reply=created))
         if draft is not None:
@@ -288,8 +306,15 @@ class Replies:
         else:
             self._turns.start(reply, self._prompts.begin(reply, now), now)
 
+    def _own_input(self, msg: CreateReply) -> tuple[Item, ...] | None:
+        shared = self._shared
+        return None if msg.input is None else items_of(msg.input, shared.conversation, shared.settings.conversation)
+
     def _turn_output(self, outbox: Outbox, floor: Floor) -> TurnOutput:
-        return TurnOutput(self._lane, outbox, self._shared.settings.pacing, self._traits, floor)
+        shared = self._shared
+        return TurnOutput(
+            self._lane, outbox, shared.settings.pacing, self._traits, floor, shared.settings.tools, shared.new_id
+        )
 
     def _address(self, reply: str | None = None, lane: Lane | None = None) -> Address:
         lane = self._lane if lane is None else lane
@@ -308,6 +333,7 @@ class Replies:
             tokens_max=request.tokens_max if request.tokens_max is not None else config.tokens_max,
             metadata=request.metadata,
             instructions=config.instructions if request.instructions is None else request.instructions,
+            toolset=config.toolset if request.toolset is None else request.toolset,
             since=since,
         )
 

@@ -12,14 +12,14 @@ Source: DESIGN.md §3; ADR-0012.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from duplex.payloads import JobId, Message, Payload, StageError
-from duplex.session.conversation import Conversation
+from duplex.payloads import JobId, Message, Payload, StageError, Toolset
+from duplex.session.conversation import Conversation, Item
 from duplex.session.effects import Drop, Effect, Observe, Outbox, Repace, Send, Submit
-from duplex.session.events import ReplyOutputStarted, ReplyStatus, StatusReason
+from duplex.session.events import CallDone, CallStarted, ReplyOutputStarted, ReplyStatus, StatusReason
 from duplex.session.lane import Lane, Reply
 from duplex.session.turn_output import Floor, TurnOutput
 from duplex.units import MonoNs
@@ -41,6 +41,7 @@ class Ask:
     voice: str
     speed: float
     tokens_max: int | None
+    toolset: Toolset = Toolset()
 
 
 class _Veil(Outbox):
@@ -60,13 +61,26 @@ class _Veil(Outbox):
         elif not isinstance(effect, Observe):
             super().add(effect)
 
-    def lift(self, previous_item_id: str | None) -> None:
-        """Give out what was kept back, in order; the reply's item follows `previous_item_id`."""
+    def lift(self, previous: Mapping[str, str | None]) -> None:
+        """Give out what was kept back, in order.
+
+        Args:
+            previous: the item before each of the reply's, by id.
+        """
         self._lifted = True
         while (effect := self.poll()) is not None:
-            if isinstance(effect, Send) and isinstance(effect.event, ReplyOutputStarted):
-                effect = Send(event=replace(effect.event, previous_item_id=previous_item_id))
-            self._outbox.add(effect)
+            self._outbox.add(_placed(effect, previous))
+
+
+def _placed(effect: Effect, previous: Mapping[str, str | None]) -> Effect:
+    """Return an effect that says behind which item the reply's own item stands."""
+    match effect:
+        case Send(event=CallStarted(item=item) as event):
+            return Send(event=replace(event, previous_item_id=previous[item.id]))
+        case Send(event=ReplyOutputStarted(reply=reply) as event) if reply.item is not None:
+            return Send(event=replace(event, previous_item_id=previous[reply.item.id]))
+        case _:
+            return effect
 
 
 class Draft:
@@ -102,6 +116,20 @@ class Draft:
         reply.open(self._item_id)
         self._veil.send(ReplyOutputStarted(reply=reply.view(), previous_item_id=None))
 
+    def begin_call(self, reply: Reply, item: Item) -> None:
+        """A function call has begun: nobody is told."""
+        if reply.speculative:
+            self._veil.send(CallStarted(reply_id=reply.id, item=item.view(), previous_item_id=None))
+        else:
+            self._floor.begin_call(reply, item)
+
+    def end_call(self, reply: Reply, item: Item) -> None:
+        """A function call is complete: it is not carried out before the reply is adopted."""
+        if reply.speculative:
+            self._veil.send(CallDone(reply_id=reply.id, item=item.view()))
+        else:
+            self._floor.end_call(reply, item)
+
     def finish(self, reply: Reply, status: ReplyStatus, reason: StatusReason | None, error: str | None) -> None:
         """All of it is made: told when it is adopted."""
         if not reply.speculative:
@@ -116,7 +144,7 @@ class Draft:
             lane.begin_draining(now)
         lane.add(reply)
         reply.speculative = False
-        self._veil.lift(conversation.add(reply.item) if reply.item is not None else None)
+        self._veil.lift({item.id: conversation.add(item) for item in reply.outputs})
         self.turns.adopt(now)
         if self._ended is not None:
             self._floor.finish(reply, *self._ended)

@@ -142,6 +142,11 @@ class Speech:
         self._waiting.extend(self._splitter.push(delta))
         self.advance(now)
 
+    def flush_text(self, now: MonoNs) -> None:
+        """No more text is to come for a while: what there is is said."""
+        self._waiting.extend(self._splitter.finish())
+        self.advance(now)
+
     def finish_text(self, now: MonoNs) -> None:
         """The thinker is done."""
         self._waiting.extend(self._splitter.finish())

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
-from duplex.config import PacingSettings
-from duplex.payloads import Audio, Job, JobId, Latents, Message, Pace, Payload, Prompt, Role, StageError, TextDelta
+from duplex.config import PacingSettings, ToolSettings
+from duplex.payloads import (
+    Audio,
+    CallDelta,
+    Job,
+    JobId,
+    Latents,
+    Message,
+    Pace,
+    Payload,
+    Prompt,
+    Role,
+    StageError,
+    TextDelta,
+)
 from duplex.session.context import estimate_tokens
 from duplex.session.effects import Drop, Outbox, Repace, Submit
 from duplex.session.events import ReplyStatus, ReplyText, StatusReason
 from duplex.session.lane import Lane, Reply
 from duplex.session.speech import Speech, moved
+from duplex.session.tools import BadCallError, CallFloor, Calls
 from duplex.session.traits import Traits
 from duplex.units import MonoNs
 
 
-class Floor(Protocol):
+class Floor(CallFloor, Protocol):
     """What an output strategy asks of the core."""
 
     def begin_output(self, reply: Reply) -> None:
@@ -32,17 +47,25 @@ class TurnOutput:
         lane: the conversation's.
         traits: a thinker that cannot be paused has its text bounded and then cut off.
         floor: the core.
+        tools: bounds on function calls.
+        new_id: gives a fresh id for a prefix.
     """
 
-    def __init__(self, lane: Lane, outbox: Outbox, pacing: PacingSettings, traits: Traits, floor: Floor) -> None:
+    def __init__(
+        self, lane: Lane, outbox: Outbox, pacing: PacingSettings, traits: Traits, floor: Floor, tools: ToolSettings,
+        new_id: Callable[[str], str],
+    ) -> None:  # fmt: skip
         self._lane = lane
         self._outbox = outbox
         self._pacing = pacing
         self._traits = traits
         self._count = estimate_tokens if traits.context is None else traits.context.count
         self._floor = floor
+        self._tools = tools
+        self._new_id = new_id
         self._reply: Reply | None = None
         self._speech: Speech | None = None
+        self._calls: Calls | None = None
         self._pace = Pace(since=MonoNs(0))
         """Of the thinker's job, as it was last told."""
         self._finish: str | None = None
@@ -55,11 +78,13 @@ class TurnOutput:
         reply.mark("submitted", now)
         self._reply = reply
         self._speech = None
+        self._calls = Calls(reply, self._outbox, self._tools, self._new_id, self._floor)
         self._pace = self._think_pace(reply, now)
         self._finish = None
-        reply.input_tokens = sum(self._count(message.text) for message in messages)
-        reply.input_estimated = True
-        prompt = Prompt(messages=messages, tokens_max=reply.tokens_max or None, sees=reply.input is None)
+        prompt = Prompt(
+            messages=messages, tokens_max=reply.tokens_max or None, toolset=reply.toolset, sees=reply.input is None
+        )
+        reply.input_tokens, reply.input_estimated = self._estimate(prompt), True
         self._outbox.add(
             Submit(job=Job(id=job, stage=Role.THINK, address=reply.address, payload=prompt, pace=self._pace))
         )
@@ -80,8 +105,7 @@ class TurnOutput:
         if isinstance(payload, StageError):
             if not self.owns(job):
                 return False
-            self.abandon()
-            self._floor.finish(reply, "failed", "stage_failed", payload.reason)
+            self._fail(reply, payload.reason)
             return True
         if job == reply.think_job and isinstance(payload, TextDelta):
             self._thought(reply, payload, now)
@@ -92,6 +116,12 @@ class TurnOutput:
                 and speech.full == self._pace.blocked
             ):
                 return True  # as most tokens: nothing that the thinker has to know
+        elif job == reply.think_job and isinstance(payload, CallDelta):
+            try:
+                self._called(reply, payload, now)
+            except BadCallError as error:
+                self._fail(reply, str(error))
+                return True
         elif speech is None or not isinstance(payload, Latents | Audio) or not speech.take(job, payload, now):
             return False
         self._settle(reply, now)
@@ -130,10 +160,42 @@ class TurnOutput:
             self._speech.abandon()
         self.drop()
 
+    def _estimate(self, prompt: Prompt) -> int:
+        """Return the tokens of a prompt, roughly."""
+        calls = (call for message in prompt.messages for call in message.calls)
+        texts = [message.text for message in prompt.messages]
+        texts += [call.arguments for call in calls]
+        texts += [tool.description + tool.parameters for tool in prompt.toolset.callable]
+        return sum(self._count(text) for text in texts)
+
+    def _fail(self, reply: Reply, reason: str) -> None:
+        self.abandon()
+        self._floor.finish(reply, "failed", "stage_failed", reason)
+
+    def _called(self, reply: Reply, delta: CallDelta, now: MonoNs) -> None:
+        """The thinker goes on with a function call: what was said before it is said whole, and is waited for by nobody."""
+        assert self._calls is not None, "made as the thinker was asked"
+        reply.text_tokens += delta.tokens
+        reply.mark("first_token", now)
+        if self._speech is not None:
+            self._speech.flush_text(now)
+        verdict = self._calls.take(delta)
+        if verdict != "go_on":
+            self._stop_thinking(reply, "stop" if verdict == "enough" else "text_bound", now)
+
+    def _stop_thinking(self, reply: Reply, finish: str, now: MonoNs) -> None:
+        """The rest of what the thinker makes is not wanted."""
+        assert reply.think_job is not None
+        self._outbox.add(Drop(role=Role.THINK, job=reply.think_job))
+        reply.think_job = None
+        self._finish = finish
+        if self._speech is not None:
+            self._speech.finish_text(now)
+
     def _thought(self, reply: Reply, delta: TextDelta, now: MonoNs) -> None:
         reply.text_tokens += delta.tokens
         reply.text_chars += len(delta.text)
-        if reply.item is None:
+        if reply.item is None and (delta.text or not reply.outputs):
             self._floor.begin_output(reply)
             if reply.modality == "audio":
                 self._speech = Speech(reply, self._lane, self._outbox, self._pacing, self._traits)
@@ -176,10 +238,7 @@ class TurnOutput:
             return
         self._pace_thinker(reply, reply.think_job, now)
         if not self._traits.pausable and speech.chars_waiting > self._pacing.text_chars_max:
-            self._outbox.add(Drop(role=Role.THINK, job=reply.think_job))
-            reply.think_job = None
-            self._finish = "text_bound"
-            speech.finish_text(now)
+            self._stop_thinking(reply, "text_bound", now)
 
     def _pace_thinker(self, reply: Reply, job: JobId, now: MonoNs) -> None:
         pace = self._think_pace(reply, now)

@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 
 from typing_extensions import TypeIs
 
-from duplex.payloads import Audio, Job, JobId, Latents, Payload, Role, StageError, TextDelta
+from duplex.payloads import Audio, CallDelta, Job, JobId, Latents, Payload, Role, StageError, TextDelta
 from duplex.session.context import ContextBound
 
 __all__ = [
@@ -50,6 +50,8 @@ class NodeSpec:
     pausable: bool = False
     prefills: bool = False
     """A thinker that can read a prompt ahead (`Prompt.prefill`) and keeps what it has read; never one that is billed by use."""
+    calls: bool = False
+    """A thinker that calls functions: it takes `Prompt.toolset` and the messages of calls, and gives `CallDelta`s."""
     step_s: float = 0.01
     """Typical time of one step, until it is measured (engines: from one output of a job to its next)."""
     steps_to_next: int = 1
@@ -142,6 +144,8 @@ def is_last(out: Payload | StageError) -> bool:
             return finish is not None
         case Audio(last=last) | Latents(last=last):
             return last
+        case CallDelta():
+            return False
         case _:
             return True
 
@@ -186,6 +190,11 @@ class ModelPack:
     """True for packs that only stand in for a model; shown wherever the pack's name is shown."""
     notice: str = ""
     """One or two sentences for the person who talks to it (its limits)."""
+
+    @property
+    def calls(self) -> bool:
+        """Functions can be offered to it: its thinker calls them."""
+        return any(stage.spec.role is Role.THINK and stage.spec.calls for stage in self.stages)
 
     @property
     def reads_images(self) -> bool:

@@ -67,6 +67,9 @@ MEASURES: Final[dict[str, Measure]] = {
         "Deciding packet received to first submit, plus first vocoder sample to packet sent", buckets=_FAST
     ),
     "duplex_replies_total": _counter("Replies that have ended, by how", "status"),
+    "duplex_function_calls_total": _counter(
+        "Function calls: made, and given to the client; cut before that", "outcome"
+    ),
     "duplex_underruns_total": _counter("Gaps inside a reply", "observed", preset=_WHERE),
     "duplex_underrun_seconds_total": _counter("Length of the gaps inside replies", "observed", preset=_WHERE),
     "duplex_barge_in_seconds": _histogram("Parts of an interruption: detect, hold, confirm, egress", "part"),

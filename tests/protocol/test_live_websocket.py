@@ -40,7 +40,7 @@ HOSTILE: list[str | bytes] = [
     "[]", '"x"', '{"type":5}', "{}", '{"type":"no.such"}', '{"type":"response.create"', b"\xff\xfe", b"{}",
     '{"type":"x","a":' + '{"a":' * 200 + "1" + "}" * 200 + "}", '{"type":"response.cancel","n":NaN}',
     '{"type":"response.cancel","type":"response.cancel"}', '{"type":"session.update","session":{"type":"weird"}}',
-    '{"type":"session.update","session":{"tools":[{"type":"function","name":"f"}]}}',
+    '{"type":"session.update","session":{"tools":[{"type":"mcp","server_label":"s"}]}}',
     '{"type":"conversation.item.truncate","item_id":"none","content_index":0,"audio_end_ms":5}',
     '{"type":"conversation.item.truncate","item_id":"none","audio_end_ms":' + "9" * 50 + "}",
     '{"type":"conversation.item.delete","item_id":"none"}', '{"type":"conversation.item.retrieve","item_id":"none"}',

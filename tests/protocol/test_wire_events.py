@@ -6,6 +6,7 @@ parsed strictly by the client's types, and a field those types do not have must 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,9 @@ from pydantic import BaseModel, TypeAdapter
 
 from duplex.protocol import TransportName, WireEncoder, WireProfile, initial
 from duplex.session.events import (
+    CallArguments,
+    CallDone,
+    CallStarted,
     Failure,
     InputCleared,
     InputCommitted,
@@ -63,6 +67,13 @@ def assistant(text: str | None, status: str = "completed", modality: str = "audi
 
 def user(text: str | None, modality: str = "audio") -> ItemView:
     return ItemView(id="item_u", role="user", modality=modality, text=text, status="completed")  # type: ignore[arg-type]
+
+
+def call(item_id: str, arguments: str, status: str = "completed") -> ItemView:
+    return ItemView(
+        id=item_id, kind="function_call", role="assistant", modality="text", text=arguments, status=status,  # type: ignore[arg-type]
+        call_id=f"call_{item_id}", name="f",
+    )  # fmt: skip
 
 
 def reply(
@@ -209,6 +220,26 @@ SCRIPTS: dict[str, tuple[TransportName, list[ServerEvent], list[str]]] = {
          ReplyDone(reply=reply("incomplete", assistant("It is", "incomplete"), "max_output_tokens"))],
         [*SEEN_STARTED, DELTA, AUDIO, *SEEN_CLOSED],
     ),
+    "words and calls, the second cut": (
+        "websocket",
+        [CREATED, CallStarted(reply_id="resp_1", item=call("item_f", ""), previous_item_id="item_u"),
+         CallArguments(reply_id="resp_1", item_id="item_f", call_id="call_item_f", delta="{}"), STARTED, *said("It is"),
+         CallDone(reply_id="resp_1", item=call("item_f", "{}")),
+         CallStarted(reply_id="resp_1", item=call("item_g", ""), previous_item_id="item_a"),
+         CallArguments(reply_id="resp_1", item_id="item_g", call_id="call_item_g", delta='{"x'),
+         ReplyDone(reply=replace(
+             reply("cancelled", assistant("It is", "incomplete"), "client_cancelled"),
+             calls=(call("item_f", "{}"), call("item_g", '{"x', "incomplete")), calls_before=1,
+         )),
+         ItemAdded(item=ItemView(id="item_o", kind="function_call_output", role="tool", modality="text", text="18",
+                                 status="completed", call_id="call_item_f"), previous_item_id="item_g")],
+        ["response.created", "rate_limits.updated", "response.output_item.added", "conversation.item.added",
+         "response.function_call_arguments.delta", "response.output_item.added", "conversation.item.added",
+         "response.content_part.added", DELTA, "response.function_call_arguments.done", "response.output_item.done",
+         "conversation.item.done", "response.output_item.added", "conversation.item.added",
+         "response.function_call_arguments.delta", *SEEN_CLOSED[:-1], "response.output_item.done",
+         "conversation.item.done", "response.done", "conversation.item.added", "conversation.item.done"],
+    ),
     "all else": (
         "websocket",
         [SessionCreated(config=CONFIG), SessionUpdated(config=CONFIG), InputCleared(), ItemRetrieved(item=user("Hi.")),
@@ -267,10 +298,12 @@ def test_the_client_library_parses_every_event(script: tuple[list[dict[str, Any]
 def test_ids_are_unique_and_deltas_agree(script: tuple[list[dict[str, Any]], list[str]]) -> None:
     shown, _ = script
     assert len({event["event_id"] for event in shown}) == len(shown)
+    places: set[tuple[str, int, int]] = set()
     for event in shown:
         assert event.get("response_id", "resp_1") == "resp_1"
-        if event["type"].startswith("response.") and "item_id" in event:
-            assert (event["item_id"], event["output_index"], event["content_index"]) == ("item_a", 0, 0)
+        if event["type"].startswith("response.") and "content_index" in event:
+            places.add((event["item_id"], event["output_index"], event["content_index"]))
+    assert len(places) <= 1, "a reply has one item with content, in one place"
     deltas = "".join(e["delta"] for e in shown if e["type"] in (DELTA, "response.output_text.delta"))
     for event in shown:
         if event["type"] == "response.output_audio_transcript.done":
@@ -322,6 +355,24 @@ def test_a_response_out_of_band_is_of_no_conversation() -> None:
     for kind in ("response.created", "response.done"):
         assert shown[kind]["response"]["conversation_id"] is None
     assert shown["response.done"]["response"]["output"][0]["content"][0]["transcript"] == "A tree."
+
+
+def test_a_responses_items_are_in_the_order_in_which_they_began() -> None:
+    transport, events, _ = SCRIPTS["words and calls, the second cut"]
+    shown = run(transport, events)
+    output = next(event for event in shown if event["type"] == "response.done")["response"]["output"]
+    begun = [event for event in shown if event["type"] == "response.output_item.added"]
+    assert [item["id"] for item in output] == [event["item"]["id"] for event in begun] == ["item_f", "item_a", "item_g"]
+    assert [event["output_index"] for event in begun] == [0, 1, 2]
+    assert [item["status"] for item in output] == ["completed", "incomplete", "incomplete"]
+    assert output[0] == {
+        "id": "item_f", "object": "realtime.item", "type": "function_call", "status": "completed",
+        "call_id": "call_item_f", "name": "f", "arguments": "{}",
+    }  # fmt: skip
+    late = CallArguments(reply_id="resp_1", item_id="item_f", call_id="call_item_f", delta="x")
+    wire = WireEncoder(session_id="sess_1", conversation_id="conv_1", transport=transport, ring_events_max=100)
+    assert wire.encode(late) == []
+    assert wire.late_deltas == 1
 
 
 def test_a_response_that_has_begun_shows_no_result() -> None:

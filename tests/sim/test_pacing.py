@@ -45,7 +45,7 @@ def test_the_thinker_is_paused_two_clauses_ahead() -> None:
     session.type_text("go")
     server.advance(3000)
     thought = server.stage("think")._running
-    left = len(next(iter(thought.values())).words)
+    left = len(next(iter(thought.values())).steps)
     assert left >= 80 - 7 * 6
     server.advance(30_000)
     assert session.client.of("response.done")[0]["response"]["status"] == "completed"

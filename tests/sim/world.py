@@ -25,6 +25,7 @@ from duplex.pacing.policy import Policy
 from duplex.payloads import Job, Payload, StageError
 from duplex.protocol import TransportName, WireProfile, initial
 from duplex.protocol.images import bounds_of
+from duplex.protocol.tools import bounds_of as tool_bounds
 from duplex.session.effects import CutLane, Effect
 from duplex.stages.contract import ModelPack
 from duplex.stages.graph import build_graph
@@ -238,7 +239,10 @@ class Server:
             if (cost := getattr(stage, "cost_s", 0.0)) > 0:
                 self.world.costs[stage.spec.name] = lambda cost=cost: cost  # type: ignore[misc]
         images = bounds_of(self.settings.conversation, reads=self.pack.reads_images)
-        self.profile = WireProfile(model="sim", voices=self.pack.voices, images=images)
+        self.profile = WireProfile(
+            model="sim", voices=self.pack.voices, images=images,
+            tools=tool_bounds(self.settings.tools, calls=self.pack.calls),
+        )  # fmt: skip
         self.context = ActorContext(
             settings=self.settings, profile=self.profile, runners=self.runners, executor=self.world,
             observe=self._observe, close=lambda transport, reason: setattr(transport, "closed", reason),

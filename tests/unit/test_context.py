@@ -149,3 +149,31 @@ def test_whatever_is_said_a_prompt_fits_and_ends_with_what_was_said_last(
             assert prompt[-1].text[-3:] == (items[-1].text or "")[-3:]
         trimmed.step(items, "be kind")
         assert trimmed.messages(items, "be kind") == prompt
+
+
+def test_a_long_result_of_a_function_loses_its_end_and_keeps_its_call_and_its_question() -> None:
+    call = Item(id="c", kind="function_call", role="assistant", modality="text", text="{}", call_id="x", name="f")
+    result = Item(
+        id="o", kind="function_call_output", role="tool", modality="text", text="found: " + WORDS * 40, call_id="x"
+    )
+    question, calling, given_back = window().messages([*turns(3), item(6, "user", "so? "), call, result], "")[-3:]
+    assert question.text.endswith("so? 6")
+    assert [made.name for made in calling.calls] == ["f"]
+    assert given_back.role == "tool" and given_back.text.startswith("found: ")
+    assert estimate_tokens(given_back.text) <= ROOM // 2
+
+
+def test_no_turn_begins_with_the_result_of_a_function() -> None:
+    call = Item(id="c", kind="function_call", role="assistant", modality="text", text="{}", call_id="x", name="f")
+    result = Item(id="o", kind="function_call_output", role="tool", modality="text", text=WORDS, call_id="x")
+    items = [*turns(4), item(8, "user"), call, result, item(9, "assistant")]
+    trim = window(room=120).step(items, "")
+    assert trim is not None and trim.first_item_id == "i8"
+
+
+def test_half_a_call_is_none() -> None:
+    long = Item(
+        id="c", kind="function_call", role="assistant", modality="text", text=f'"{WORDS * 40}"', call_id="x", name="f"
+    )
+    result = Item(id="o", kind="function_call_output", role="tool", modality="text", text="done", call_id="x")
+    assert window().messages([long, result], "") == (Message(role="user", text="A function gave this result: done"),)

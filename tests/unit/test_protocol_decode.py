@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from duplex.payloads import Toolset
 from duplex.protocol import AppendAudio, Decoded, TransportName, WireProfile, decode, initial
 from duplex.protocol.strict_json import STRUCTURED_CHARS_MAX
 from duplex.session.messages import (
@@ -242,6 +243,7 @@ def test_response_create_carries_its_choices() -> None:
         tokens_max=9,
         metadata={"client_event_id": "c1"},
         voice="low",
+        toolset=Toolset(),
         event_id="e1",
     )
     assert event("response.create", response={"max_output_tokens": "inf", "temperature": 0.2}) == CreateReply(
@@ -278,7 +280,7 @@ _PICTURE = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
         ),
         ({"tools": [{"type": "function", "name": "f"}]}, "unsupported", "response.tools"),
         ({"prompt": {"id": "p"}}, "unsupported", "response.prompt"),
-        ({"tool_choice": "required"}, "invalid_value", "response.tool_choice"),
+        ({"tool_choice": "always"}, "invalid_value", "response.tool_choice"),
         ({"output_modalities": ["text", "audio"]}, "invalid_value", "response.output_modalities"),
         ({"max_output_tokens": 0}, "invalid_value", "response.max_output_tokens"),
         ({"max_output_tokens": True}, "invalid_value", "response.max_output_tokens"),

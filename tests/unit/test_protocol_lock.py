@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from duplex.protocol import Decoded, SessionRejected, WireEncoder, WireProfile, decode, initial
 from duplex.protocol.lock import without_hidden
+from duplex.protocol.tools import ToolBounds
 from duplex.session.config import SessionConfig
 from duplex.session.events import SessionCreated, SessionUpdated
-from duplex.session.messages import Configure, CreateItem, CreateReply, DeleteItem, Rejected
+from duplex.session.messages import Configure, CreateCallOutput, CreateItem, CreateReply, DeleteItem, Rejected
 from duplex.units import Samples
 
 pytestmark = pytest.mark.unit
@@ -33,6 +35,16 @@ def send(kind: str, config: SessionConfig | None = None, **fields: Any) -> Decod
 def item(role: str, kind: str = "message") -> dict[str, Any]:
     content = [{"type": "output_text" if role == "assistant" else "input_text", "text": "Hello"}]
     return {"type": kind, "role": role, "content": content}
+
+
+def test_what_the_locked_sessions_own_functions_gave_is_taken_from_its_client() -> None:
+    tools = ToolBounds(tools_max=1, schema_chars_max=200, arguments_chars_max=100, output_chars_max=100)
+    profile = replace(PROFILE, tools=tools)
+    config = initial(profile, session_id="sess", locked={"tools": [{"type": "function", "name": "f"}]})
+    given = {"type": "function_call_output", "call_id": "c", "output": "1"}
+    event = json.dumps({"type": "conversation.item.create", "item": given})
+    made = decode(event, config, transport="websocket", profile=profile, arrived=Samples(0))
+    assert made == CreateCallOutput(call_id="c", output="1")
 
 
 FORBIDDEN: list[tuple[str, dict[str, Any], str]] = [

@@ -14,6 +14,7 @@ import pytest
 from duplex.payloads import (
     Address,
     Audio,
+    CallDelta,
     Clause,
     EncodedImage,
     Job,
@@ -22,13 +23,25 @@ from duplex.payloads import (
     Latents,
     Pace,
     Role,
+    Tool,
+    Toolset,
     Transcript,
     WordMark,
 )
 from duplex.session.config import SessionConfig, TurnDetection
 from duplex.session.effects import Enqueue, Observe, Send, Submit
 from duplex.session.events import Failure, ReplyDone, ReplyView
-from duplex.session.messages import Configure, CreateItem, CreateReply, Heard, Inbound, Network, Sent, StageOutput
+from duplex.session.messages import (
+    Configure,
+    CreateCallOutput,
+    CreateItem,
+    CreateReply,
+    Heard,
+    Inbound,
+    Network,
+    Sent,
+    StageOutput,
+)
 from duplex.telemetry.recording.codec import CodecError, Opaque, Silhouette, Withheld, from_plain, plain
 from duplex.timeline.ledger import Kind, SentRange
 from duplex.units import MonoNs, Samples, Span
@@ -55,6 +68,9 @@ def through_json(value: Any) -> Any:
         CreateReply(metadata={"$": "Heard", "k": "v"}, modalities=("text",)),
         Configure(config=SessionConfig(turn_detection=None, wire={"tools": [], "nested": {"a": [1, None, {"$": 1}]}})),
         Configure(config=SessionConfig(turn_detection=TurnDetection(threshold=0.5))),
+        CreateReply(toolset=Toolset(tools=(Tool(name="f", description="", parameters="{}"),), choice="required")),
+        CreateCallOutput(call_id="c", output="18"),
+        StageOutput(job=JobId(7), payload=CallDelta(index=0, name="f", arguments="{}", tokens=1, last=True)),
     ],
     ids=lambda message: type(message).__name__,
 )

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from duplex.config import PacingSettings
+from duplex.config import PacingSettings, ToolSettings
 from duplex.payloads import Address, JobId, LatentChunk, Latents, Message, Payload, Role, StageError, TextDelta
 from duplex.payloads import Audio as Sound
-from duplex.session.conversation import Conversation
+from duplex.session.conversation import Conversation, Item
 from duplex.session.effects import Drop, Effect, Enqueue, Observe, Outbox, Repace, Send, Submit
 from duplex.session.events import ReplyOutputStarted, ReplyStatus, ReplyText, StatusReason
 from duplex.session.lane import Lane, Reply
@@ -67,9 +67,15 @@ class Rig:
         self.speculation.begin(self.draft, ASK.messages, NOW)
 
     def _make(self, outbox: Outbox, floor: Any) -> TurnOutput:
-        return TurnOutput(self.lane, outbox, self.pacing, TRAITS, floor)
+        return TurnOutput(self.lane, outbox, self.pacing, TRAITS, floor, ToolSettings(), lambda prefix: f"{prefix}_1")
 
     def begin_output(self, reply: Reply) -> None:
+        raise AssertionError("told by the draft itself")
+
+    def begin_call(self, reply: Reply, item: Item) -> None:
+        raise AssertionError("told by the draft itself")
+
+    def end_call(self, reply: Reply, item: Item) -> None:
         raise AssertionError("told by the draft itself")
 
     def finish(self, reply: Reply, status: ReplyStatus, reason: StatusReason | None, error: str | None) -> None:

@@ -52,6 +52,7 @@ FOR_DASHBOARDS = {
     "duplex_resumes_total": {"outcome"},
     "duplex_sessions_max": set(),
     "duplex_replies_total": {"status"},
+    "duplex_function_calls_total": {"outcome"},
     "duplex_prefill_total": {"outcome"},
     "duplex_event_loop_tasks": set(),
     "duplex_threads": set(),

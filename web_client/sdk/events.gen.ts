@@ -1092,8 +1092,8 @@ export interface Session {
   readonly instructions?: string;
   readonly tools: readonly ShownTool[];
   readonly tool_choice: ShownToolChoice;
-  /** Several calls may come in one response. Left out unless the client said so. */
-  readonly parallel_tool_calls?: boolean;
+  /** Several calls may come in one response. */
+  readonly parallel_tool_calls: boolean;
   /** Of one response. */
   readonly max_output_tokens: number | "inf";
   /** Has no effect. */
@@ -1247,10 +1247,10 @@ export interface ShownTool {
   readonly type: "function";
   /** What calls name. */
   readonly name: string;
-  /** Left out unless the client gave one. */
-  readonly description?: string;
-  /** JSON schema of the arguments. Left out unless the client gave one. */
-  readonly parameters?: Record<string, unknown>;
+  /** When to call it; empty if the client gave none. */
+  readonly description: string;
+  /** JSON schema of the arguments; of an empty object if the client gave none. */
+  readonly parameters: Record<string, unknown>;
 }
 
 /** Whether the model may, must not or has to call a tool, or which one. */

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
-from duplex.payloads import Message
+from duplex.payloads import Call, Message
 
 START, END = "<|im_start|>", "<|im_end|>"
 _MARK, _BROKEN = "<|", "< |"
@@ -24,6 +24,27 @@ def with_system(messages: Sequence[Message], default: str) -> tuple[Message, ...
     if not default or any(m.role == "system" for m in messages):
         return tuple(messages)
     return (Message(role="system", text=default), *messages)
+
+
+def with_results(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Return the conversation with function calls and what they gave in plain words.
+
+    A call is told with its result, as if the user had looked it up: a model that saw itself write calls would say them aloud, and
+    what a function gave shall have no more authority than the user.
+    """
+    calls: dict[str, Call] = {}
+    told: list[Message] = []
+    for message in messages:
+        calls |= {call.id: call for call in message.calls}
+        if message.role == "tool":
+            call = calls.get(message.call_id or "")
+            asked = "" if call is None else f" {call.name} {call.arguments}"
+            told.append(Message(role="user", text=f"Result of{asked}: {message.text}"))
+        elif message.calls:
+            told.append(Message(role=message.role, text=message.text))
+        else:
+            told.append(message)
+    return tuple(told)
 
 
 def render(messages: Sequence[Message], reply_so_far: str = "") -> str:

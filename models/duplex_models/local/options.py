@@ -53,6 +53,10 @@ class LocalOptions(BaseModel):
     """Tokens of a prompt that are read ahead in one step, which nothing can stop: others' words come later by that."""
     reply_tokens_max: int = Field(120, ge=8, le=1024)
     """Longest reply, when the session does not say."""
+    tools: bool = True
+    """Sessions can offer functions. Deciding on them takes a context of its own in the engine; off saves its memory (50 MB)."""
+    tool_tokens_max: int = Field(256, ge=16, le=1024)
+    """Longest arguments of a call."""
     reader: bool = True
     """Read text held before the camera and in images of items; its models are loaded with the first. See docs/models.md."""
     reader_edge_px_max: int = Field(640, ge=160, le=4096)

@@ -19,11 +19,13 @@ from pathlib import Path
 
 from duplex.engines import ContextOverflowError, EngineError
 from duplex.engines.llama import LlamaEnd, LlamaModel, LlamaSettings, LlamaToken, Sampling
-from duplex.payloads import Job, JobId, Message, Prompt, StageError, TextDelta
+from duplex.payloads import CallDelta, Job, JobId, Message, Payload, Prompt, StageError, TextDelta, Tool
 from duplex.session.context import estimate_tokens
+from duplex.session.tools import is_object
 from duplex.stages.contract import ContextBound, Emit, NodeSpec, Progress, Role
 from duplex_models.local import chat, weights
 from duplex_models.local.assembly import QWEN, assembled, cache_folder
+from duplex_models.local.caller import Caller
 from duplex_models.local.options import LocalOptions, ThinkerName
 from duplex_models.local.slots import SlotTable
 from duplex_models.local.starting import starting
@@ -43,12 +45,13 @@ class _Run:
     """One job from submission to its end. Changed only under the stage's lock."""
 
     job: Job
+    asked: Prompt
     emit: Emit
     messages: tuple[Message, ...]
     said_before: str
     tokens_left: int
-    prefill: bool
-    """Only to be read."""
+    spoken: bool = False
+    """It was decided that this reply calls nothing."""
     skip_space: bool
     """The next text continues behind white space that the prompt could not end with."""
     texts: list[str] = field(default_factory=list)
@@ -76,7 +79,7 @@ class _Run:
 
 
 class Think:
-    """Engine stage: `Prompt` → a stream of `TextDelta`."""
+    """Engine stage: `Prompt` → a stream of `TextDelta`, or a `CallDelta`s' one."""
 
     def __init__(self, options: LocalOptions) -> None:
         self.spec = NodeSpec(
@@ -90,6 +93,7 @@ class Think:
             cut_ms=int(1000 * _TOKEN_S[options.thinker]) + 5,
             pausable=True,
             prefills=True,
+            calls=options.tools,
             step_s=_TOKEN_S[options.thinker],
             steps_to_next=6,
             context=ContextBound(
@@ -102,6 +106,7 @@ class Think:
         self._options = options
         self._sampling = Sampling(temperature=options.temperature, loop_penalty=_LOOP_PENALTY)
         self._model: LlamaModel | None = None
+        self._caller: Caller | None = None
         self._threads: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
         self._slots = SlotTable(options.sessions)
@@ -119,7 +124,7 @@ class Think:
         options = self._options
         settings = LlamaSettings(
             model=_weights(options, progress),
-            slots=options.sessions,
+            slots=options.sessions + options.tools,
             context=options.context_tokens,
             threads=options.thinker_threads,
             prompt_threads=options.prompt_threads,
@@ -128,6 +133,7 @@ class Think:
         with starting("the thinker"):
             self._model = LlamaModel(settings)
             list(self._threads.map(self._warm, range(options.sessions)))
+        self._caller = Caller(self._model, options.sessions, options.context_tokens, options.tool_tokens_max)
 
     def _warm(self, slot: int) -> None:
         assert self._model is not None, "called by load"
@@ -144,11 +150,11 @@ class Think:
         tokens_max = min(prompt.tokens_max or options.reply_tokens_max, options.context_tokens // 2)
         run = _Run(
             job=job,
+            asked=prompt,
             emit=emit,
-            messages=chat.with_system(prompt.messages, options.system_prompt),
+            messages=chat.with_results(chat.with_system(prompt.messages, options.system_prompt)),
             said_before=prompt.reply_so_far,
             tokens_left=tokens_max,
-            prefill=prompt.prefill,
             skip_space=prompt.reply_so_far[-1:].isspace(),
         )
         with self._lock:
@@ -214,7 +220,7 @@ class Think:
         """Run a job until it ends, is paused or aborted; the root of its thread."""
         outcome: LlamaEnd | StageError
         try:
-            outcome = self._read_ahead(run, slot) if run.prefill else self._complete(run, slot)
+            outcome = self._read_ahead(run, slot) if run.asked.prefill else self._answer(run, slot)
         except EngineError as error:
             outcome = StageError(reason=f"thinker: {error}")
         except MemoryError:
@@ -232,6 +238,43 @@ class Think:
         if ended:
             last = outcome if isinstance(outcome, StageError) else TextDelta(text="", tokens=0, finish=outcome.finish)
             run.emit(last)
+
+    def _answer(self, run: _Run, slot: int) -> LlamaEnd:
+        """Make a reply: a function call, or words."""
+        assert self._caller is not None, "loaded before the first job"
+        prompt = run.asked
+        if prompt.toolset.callable and not run.spoken and not run.said_before:
+            tool = self._caller.choose(prompt, prompt.messages)
+            if tool is not None:
+                return self._call(run, tool)
+            run.spoken = True
+        return self._complete(run, slot)
+
+    def _call(self, run: _Run, tool: Tool) -> LlamaEnd:
+        """Write a call's arguments. A pause does not stop it: it is short, and nobody hears it."""
+        assert self._caller is not None, "loaded before the first job"
+
+        written: list[str] = []
+
+        def take(token: LlamaToken) -> bool:
+            written.append(token.text)
+            delta = CallDelta(index=0, name=tool.name, arguments=token.text, tokens=max(1, len(token.ids)))
+            return not self._emit(run, delta)
+
+        end = self._caller.arguments(tool, run.asked.messages, run.asked.tokens_max, take)
+        if end.finish == "stop":
+            if not is_object("".join(written)):
+                raise EngineError(f"the engine cannot keep to the schema of {tool.name}")
+            self._emit(run, CallDelta(index=0, name=tool.name, arguments="", tokens=0, last=True))
+        return end
+
+    def _emit(self, run: _Run, output: Payload) -> bool:
+        """Emit an output of a call; return False if the job was aborted before it."""
+        with self._lock:
+            if run.gone:
+                return False
+        run.emit(output)
+        return True
 
     def _complete(self, run: _Run, slot: int) -> LlamaEnd:
         """Ask the engine; where its own count of tokens says that the prompt is too long, with the end of it alone."""

@@ -14,7 +14,7 @@ from duplex.engines.openai_chat import ChatSettings
 from duplex.stages.contract import PackError
 
 _PACK = "openai_chat"
-_OURS = frozenset({"model", "messages", "stream", "stream_options", "n"})
+_OURS = frozenset({"model", "messages", "stream", "stream_options", "n", "tools", "tool_choice"})
 _KEY = re.compile(r"[\x21-\x7e]+")
 _KEY_BYTES_MAX = 16_384
 SYSTEM_PROMPT = (
@@ -45,6 +45,8 @@ class OpenAiChatOptions(BaseModel):
     """How the server names the bound on a reply: OpenAI's newer models know the second only."""
     ask_usage: bool = True
     """Ask for the count of tokens; off for a server that refuses `stream_options`."""
+    tools: bool = True
+    """The server's model calls functions; off: sessions with tools are refused."""
     check: bool = True
     """Ask for `/models` at the start, which stops it if the server is away, refuses the key, or has no such model."""
     parallel: int = Field(8, ge=1, le=1000)

@@ -17,16 +17,19 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from duplex.engines import EngineError
-from duplex.engines.openai_chat import ChatClient, ChatEnd, ChatError
-from duplex.payloads import Job, JobId, Payload, Prompt, StageError, TextDelta
+from duplex.engines.openai_chat import ChatCall, ChatClient, ChatEnd, ChatError
+from duplex.payloads import CallDelta, Job, JobId, Payload, Prompt, StageError, TextDelta
 from duplex.stages.contract import ContextBound, Emit, NodeSpec, PackError, Progress, Role
 from duplex_models.local import chat
 from duplex_models.openai_chat.background import BackgroundLoop
+from duplex_models.openai_chat.messages import request_messages, request_tools
 from duplex_models.openai_chat.options import OpenAiChatOptions
 from duplex_models.openai_chat.spoken import SpokenText
 
 _NAMES_SHOWN = 8
 _CLOSE_S = 5.0
+_CUT_SHORT = frozenset({"length", "content_filter"})
+"""Ends of a reply whose calls are not complete."""
 _UNKNOWN = 2**31
 """Tokens of the server's whole context: it does not say, and what is too long it refuses in its own words."""
 
@@ -44,7 +47,7 @@ class _Run:
 
 
 class RemoteThink:
-    """Engine stage: `Prompt` → a stream of `TextDelta`. Camera frames are not sent.
+    """Engine stage: `Prompt` → a stream of `TextDelta` and `CallDelta`. Camera frames are not sent.
 
     Raises:
         PackError: the key cannot be read.
@@ -60,6 +63,7 @@ class RemoteThink:
             batch_max=options.parallel,
             device="remote",
             pausable=False,
+            calls=options.tools,
             step_s=0.03,
             steps_to_next=6,
             context=ContextBound(prompt_max=_UNKNOWN, history_max=options.history_tokens),
@@ -157,31 +161,41 @@ class RemoteThink:
             run.gone = True
 
     async def _stream(self, run: _Run) -> TextDelta | StageError:
-        """Emit a reply's text and return its last output."""
+        """Emit a reply's text and calls and return its last output."""
         spoken, pieces, said = SpokenText(), 0, False
+        calls: dict[int, str] = {}
         tokens_max = run.prompt.tokens_max or self._options.reply_tokens_max
-        async with aclosing(self._client.stream(self._messages(run.prompt), tokens_max)) as stream:
+        messages = request_messages(chat.with_system(run.prompt.messages, self._options.system_prompt))
+        async with aclosing(self._client.stream(messages, tokens_max, request_tools(run.prompt.toolset))) as stream:
             async for piece in stream:
                 if isinstance(piece, ChatEnd):
+                    if piece.finish not in _CUT_SHORT:
+                        for index, name in calls.items():
+                            self._emit(run, CallDelta(index=index, name=name, arguments="", tokens=0, last=True))
                     tail = spoken.finish()
                     left = max(0, (piece.completion_tokens or pieces) - pieces)
-                    return _last(piece, tail, left, said=said or bool(tail))
+                    return _last(piece, tail, left, said=said or bool(tail or calls))
+                if isinstance(piece, ChatCall) and not run.prompt.toolset.callable:
+                    continue  # it was not offered: no words, and nobody to carry it out
                 pieces += 1
+                if isinstance(piece, ChatCall):
+                    calls[piece.index] = piece.name
+                    self._emit(run, _call_delta(piece))
+                    continue
                 text = spoken.take(piece)
                 if text:
                     said = True
                     self._emit(run, TextDelta(text=text, tokens=1))
         raise AssertionError("a stream ends with its end")
 
-    def _messages(self, prompt: Prompt) -> list[dict[str, str]]:
-        """Return the conversation as the request's messages."""
-        messages = chat.with_system(prompt.messages, self._options.system_prompt)
-        return [{"role": message.role, "content": message.text} for message in messages if message.text.strip()]
-
     def _emit(self, run: _Run, output: Payload | StageError) -> None:
         with self._lock:
             if not run.gone:
                 run.emit(output)
+
+
+def _call_delta(piece: ChatCall) -> CallDelta:
+    return CallDelta(index=piece.index, name=piece.name, arguments=piece.arguments, tokens=1)
 
 
 def _end(run: _Run) -> None:
@@ -197,7 +211,7 @@ def _last(end: ChatEnd, text: str, tokens: int, *, said: bool) -> TextDelta | St
     Args:
         text: what is still to be said.
         tokens: of the server's count, those that no delta has told.
-        said: there were words.
+        said: there were words, or calls.
     """
     match end.finish:
         case "length":

@@ -14,6 +14,7 @@ import numpy as np
 
 from duplex.payloads import (
     Audio,
+    CallDelta,
     Clause,
     Job,
     JobId,
@@ -32,6 +33,7 @@ from duplex.payloads import (
 )
 from duplex.stages.contract import ContextBound, Emit, NodeSpec, Progress, Role
 from duplex.units import seconds_from_samples
+from duplex_models.sim.calls import steps_of
 
 RATE = 24_000
 HOP = 480
@@ -158,15 +160,13 @@ class SimTranscribe(SimBatch):
 class _Thought:
     job: Job
     emit: Emit
-    words: deque[str]
-    length: bool = False
-    """It ends because it has its greatest length."""
+    steps: deque[TextDelta | CallDelta]
     cancel: Cancel | None = None
     paused: bool = False
 
 
 class SimThink:
-    """Engine stage: says its script word by word."""
+    """Engine stage: says its script word by word, or calls what it is told to (`duplex_models.sim.calls`)."""
 
     def __init__(
         self, script: Sequence[str], first_token_s: float, token_s: float, pausable: bool, parallel: int, after: After,
@@ -181,6 +181,7 @@ class SimThink:
             batch_max=parallel,
             pausable=pausable,
             prefills=True,
+            calls=True,
             step_s=token_s,
             steps_to_next=4,
             context=None
@@ -220,9 +221,7 @@ class SimThink:
             return
         self.prompts.append(prompt)
         self.shown.extend(prompt.frames)
-        words = re.findall(r"\S+\s*", self._line(job, prompt))
-        said = words[: prompt.tokens_max]
-        thought = self._running[job.id] = _Thought(job, emit, deque(said), length=len(said) < len(words))
+        thought = self._running[job.id] = _Thought(job, emit, deque(steps_of(prompt, self._line(job, prompt))))
         thought.cancel = self._after(self._first_token_s, lambda: self._next(thought))
 
     def abort(self, job: JobId) -> None:
@@ -277,22 +276,12 @@ class SimThink:
         thought.cancel = None
         if thought.paused:
             return
-        word = thought.words.popleft()
-        if thought.words:
+        step = thought.steps.popleft()
+        if thought.steps:
             thought.cancel = self._after(self._token_s, lambda: self._next(thought))
         else:
             self._running.pop(thought.job.id, None)
-        if thought.words:
-            thought.emit(TextDelta(text=word, tokens=1))
-        else:
-            thought.emit(self._last(thought, word))
-
-    @staticmethod
-    def _last(thought: _Thought, word: str) -> TextDelta:
-        prompt = thought.job.payload
-        assert isinstance(prompt, Prompt)
-        read = sum(len(message.text.split()) for message in prompt.messages)
-        return TextDelta(text=word, tokens=1, finish="length" if thought.length else "stop", prompt_tokens=read)
+        thought.emit(step)
 
 
 class SimTalk(SimBatch):
