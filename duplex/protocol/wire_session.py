@@ -189,6 +189,7 @@ class DuplexUpdate(WireModel):
     echo_cancellation: bool | None = None
     greeting: Annotated[Any, BeforeValidator(_greeting)] = None
     resume: bool | None = None
+    events: bool | None = None
 
 
 class SessionUpdate(WireModel):
