@@ -6,7 +6,7 @@ import asyncio
 import os
 from typing import Any
 
-from steps import Microphone, Plan, Waiter, check_answer, check_heard, read_plan, run
+from steps import MOMENT_S, Microphone, Plan, Waiter, check_answer, check_heard, read_plan, run
 
 os.environ["OPENAI_AGENTS_DISABLE_TRACING"] = "1"  # its exporter would call home
 
@@ -61,6 +61,7 @@ class Program:
         await self._session.send_message(self._plan.story)
         added = await self._until("response.output_audio.delta")
         interrupted = self._interrupted
+        await asyncio.sleep(MOMENT_S)
         self._microphone.say(self._plan.interruption)
         done = await self._until("response.done")
         assert done["response"]["status_details"] == {"type": "cancelled", "reason": "turn_detected"}

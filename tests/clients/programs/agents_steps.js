@@ -1,7 +1,7 @@
 // The package @openai/agents-realtime: an agent's session, the same over WebSocket and WebRTC.
 import { RealtimeAgent, RealtimeSession, tool } from "@openai/agents-realtime";
 import { z } from "zod";
-import { Log, check, checkAnswer, checkHeard } from "./steps.js";
+import { Log, aMoment, check, checkAnswer, checkHeard } from "./steps.js";
 
 /**
  * The steps of a program.
@@ -61,6 +61,7 @@ export function agentSteps(plan, { transport, connect, listen, say, heard, stop,
     async bargeIn() {
       session.sendMessage(plan.story);
       const { item_id: itemId } = await log.until("response.output_audio_transcript.delta");
+      await aMoment();
       const before = interruptions;
       say(plan.interruption);
       const { response } = await log.until("response.done");

@@ -10,7 +10,7 @@ from livekit import rtc
 from livekit.agents import llm
 from livekit.plugins.openai.realtime import RealtimeModel, RealtimeSession
 from openai.types.realtime import ConversationItemRetrieveEvent
-from steps import RATE, Microphone, Plan, Waiter, check_answer, check_heard, read_plan, run
+from steps import MOMENT_S, RATE, Microphone, Plan, Waiter, check_answer, check_heard, read_plan, run
 
 
 @llm.function_tool
@@ -81,6 +81,7 @@ class Program:
         delta = await self._until("response.output_audio.delta")
         began = asyncio.get_running_loop().time()
         onsets, before = self._speech_started, len(self._generations)
+        await asyncio.sleep(MOMENT_S)
         self._microphone.say(self._plan.interruption)
         await self._waiter.until(lambda: self._speech_started > onsets, "the interruption")
         played_ms = int(1000 * (asyncio.get_running_loop().time() - began))

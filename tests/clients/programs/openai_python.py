@@ -11,7 +11,7 @@ from aiortc import RTCConfiguration, RTCPeerConnection, RTCSessionDescription
 from openai import AsyncOpenAI
 from openai.resources.realtime.realtime import AsyncRealtimeConnection, AsyncRealtimeConnectionManager
 from openai.types.realtime import RealtimeServerEvent
-from steps import BYTES_PER_S, Microphone, Plan, Waiter, check_answer, check_heard, read_plan, run
+from steps import BYTES_PER_S, MOMENT_S, Microphone, Plan, Waiter, check_answer, check_heard, read_plan, run
 
 TOOL = {
     "type": "function",
@@ -75,6 +75,7 @@ class Program:
     async def barge_in(self) -> None:
         await self._ask(self._plan.story)
         await self._until("response.output_audio.delta")
+        await asyncio.sleep(MOMENT_S)
         self._microphone.say(self._plan.interruption)
         await self._until("input_audio_buffer.speech_started")
         played_s = asyncio.get_running_loop().time() - self._audio_began

@@ -1,5 +1,5 @@
 // The package openai of npm: the protocol's own events, over WebSocket and WebRTC.
-import { Log, check, checkAnswer, checkHeard } from "./steps.js";
+import { Log, aMoment, check, checkAnswer, checkHeard } from "./steps.js";
 
 const OPEN_DOOR = {
   type: "function",
@@ -52,6 +52,7 @@ export function openaiSteps(plan, { connect, send, say, heard, playedMs, close }
     async bargeIn() {
       ask(plan.story);
       const { item_id: itemId } = await log.until("response.output_audio_transcript.delta");
+      await aMoment();
       say(plan.interruption);
       await log.until("input_audio_buffer.speech_started");
       const played = playedMs();

@@ -3,9 +3,9 @@ import { check } from "./steps.js";
 
 /** The plan, which the page's own server has. Recordings are 24 kHz, 16 bits, little endian, mono. */
 export async function readPlan() {
-  const plan = await (await fetch("/plan.json")).json();
+  const plan = await (await fetch("plan.json")).json();
   const pcm = async (path) => new Int16Array(await (await fetch(path)).arrayBuffer());
-  return { ...plan, question: await pcm("/question.pcm"), interruption: await pcm("/interruption.pcm") };
+  return { ...plan, question: await pcm("question.pcm"), interruption: await pcm("interruption.pcm") };
 }
 
 window.outcomes = [];

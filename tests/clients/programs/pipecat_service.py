@@ -32,12 +32,18 @@ from pipecat.pipeline.worker import PipelineParams, PipelineWorker
 from pipecat.processors.aggregators.llm_context import LLMContext
 from pipecat.processors.aggregators.llm_response_universal import LLMContextAggregatorPair
 from pipecat.services.llm_service import FunctionCallParams
-from pipecat.services.openai.realtime.events import SessionProperties
+from pipecat.services.openai.realtime.events import (
+    ConversationItem,
+    ConversationItemCreateEvent,
+    ItemContent,
+    ResponseCreateEvent,
+    SessionProperties,
+)
 from pipecat.services.openai.realtime.llm import OpenAIRealtimeLLMService
 from pipecat.transports.base_output import BaseOutputTransport
 from pipecat.transports.base_transport import TransportParams
 from pipecat.workers.runner import WorkerRunner
-from steps import RATE, Microphone, Plan, Waiter, check_answer, check_heard, read_plan, run
+from steps import MOMENT_S, RATE, Microphone, Plan, Waiter, check_answer, check_heard, read_plan, run
 
 OPEN_DOOR = FunctionSchema(
     name="open_door",
@@ -125,6 +131,7 @@ class Program(BaseObserver):
         message = {"role": "user", "content": self._plan.story}
         await self._llm.queue_frame(LLMMessagesAppendFrame([message], run_llm=True))
         await self._waiter.until(lambda: self._of(OutputAudioRawFrame, began), "audio")
+        await asyncio.sleep(MOMENT_S)
         self._microphone.say(self._plan.interruption)
         await self._waiter.until(lambda: self._of(UserStartedSpeakingFrame, began), "the user's onset")
         await self._waiter.until(lambda: self._of(InterruptionFrame, began), "the interruption")
@@ -138,8 +145,10 @@ class Program(BaseObserver):
     async def tool_call(self) -> None:
         began = len(self._frames)
         await self._worker.queue_frame(LLMSetToolsFrame(tools=ToolsSchema(standard_tools=[OPEN_DOOR])))
-        message = {"role": "user", "content": self._plan.tool_request}
-        await self._llm.queue_frame(LLMMessagesAppendFrame([message], run_llm=True))
+        content = [ItemContent(type="input_text", text=self._plan.tool_request)]
+        item = ConversationItem(type="message", role="user", content=content)
+        await self._llm.send_client_event(ConversationItemCreateEvent(item=item))
+        await self._llm.send_client_event(ResponseCreateEvent())
         await self._waiter.until(lambda: self._opened, "the tool call")
         assert len(self._opened) == 1 and "room" in self._opened[0]
         check_answer(await self._answer(began), ())

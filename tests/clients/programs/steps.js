@@ -3,6 +3,11 @@
 /** Ceiling of a step; one that passes takes a fraction of it. */
 const STEP_MS_MAX = 20_000;
 
+/** What is heard of an answer before it is interrupted. */
+const MOMENT_MS = 800;
+
+export const aMoment = () => new Promise((resolve) => setTimeout(resolve, MOMENT_MS));
+
 export function check(condition, what) {
   if (!condition) throw new Error(what);
 }
