@@ -76,6 +76,7 @@ class Program:
         check_answer(await self._listen(generation), self._plan.text_answers)
 
     async def barge_in(self) -> None:
+        self._seen = len(self._events)
         await self._say(self._plan.story)
         generation = await self._session.generate_reply()
         delta = await self._until("response.output_audio.delta")
