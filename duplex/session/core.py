@@ -237,7 +237,9 @@ class SessionCore:
             case CreateItem():
                 self._create_item(msg)
             case RetrieveItem():
-                self._outbox.send(ItemRetrieved(item=self.conversation.get(msg.item_id).view()))
+                self._outbox.send(
+                    ItemRetrieved(item=self.conversation.get(msg.item_id, "item_retrieve_invalid_item_id").view())
+                )
             case DeleteItem():
                 self.conversation.delete(msg.item_id)
                 self._pictures.forget(msg.item_id, self._now)
@@ -345,7 +347,7 @@ class SessionCore:
         if len(msg.text) > self._settings.conversation.text_chars_max:
             raise ItemError("text_too_long", "the item's text is longer than the server allows", "item.content")
         if msg.item_id is not None and self._ear.is_open(msg.item_id):
-            raise ItemError("item_id_taken", f"the user is speaking item {msg.item_id}", "item.id")
+            raise ItemError("item_create_duplicate_item_id", f"the user is speaking item {msg.item_id}", "item.id")
         self._pictures.check(msg.images)
         role: Literal["user", "assistant", "system"] = msg.role  # type: ignore[assignment]
         item_id = msg.item_id or self._new_id("item")
