@@ -171,6 +171,7 @@ def _plan(pack: Pack, url: str, folder: Path) -> dict[str, Any]:
         "text_answers": written.accept if knows else (),
         "story": "Tell me about the history of London.",
         "tool_request": None if knows else 'call open_door {"room": "kitchen"}',
+        "patient": not knows,  # the model's answers may take half a minute to hear
         "word_ms": None if knows else _WORD_MS,
     }
 

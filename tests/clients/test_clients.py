@@ -16,7 +16,8 @@ pytestmark = [pytest.mark.clients, pytest.mark.timeout(400)]
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.id)
 @pytest.mark.parametrize("pack", ["sim", "local"])
 def test_a_stock_client(runs: Runs, client: Client, pack: Pack) -> None:
-    assert runs.of(client, pack).problems == ""
+    problems = runs.of(client, pack).problems
+    assert not problems, problems
 
 
 @pytest.mark.every_client

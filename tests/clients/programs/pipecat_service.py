@@ -138,7 +138,9 @@ class Program(BaseObserver):
         said = "".join(frame.text for frame in self._of(TTSTextFrame, began))
         answers = [item for item in self._items[items:] if item.role == "assistant"]
         after = len(self._frames)
-        await self._answer(after)
+        await self._waiter.until(lambda: self._of(TTSTextFrame, after), "an answer to the interruption")
+        if self._plan.patient:
+            await self._answer(after)
         kept = await self._llm.retrieve_conversation_item(answers[0].id)
         check_heard(self._plan, kept.content[0].transcript, said, None)
 

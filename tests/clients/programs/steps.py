@@ -48,6 +48,8 @@ class Plan:
     """Spoken while that answer plays; like `question`."""
     tool_request: str | None
     """A written request that needs the tool `open_door`; None: the tool is left out."""
+    patient: bool
+    """Hear the answer to the interruption to its end; else only its beginning."""
     word_ms: int | None
     """Length of each spoken word, where all are of one length."""
 
@@ -157,6 +159,6 @@ def check_heard(plan: Plan, kept: str, said: str, played_ms: int | None) -> None
     """
     heard, all_words = words_of(kept), words_of(said)
     assert heard == all_words[: len(heard)], f"{kept!r} is not how {said!r} begins"
-    assert 0 < len(heard) < len(all_words), f"{len(heard)} of {len(all_words)} words are kept"
+    assert 0 < len(heard) < len(all_words), f"{kept!r} is kept of {said!r}, {played_ms} ms were played"
     if plan.word_ms is not None and played_ms is not None:
         assert abs(len(heard) - played_ms / plan.word_ms) <= 1, f"{len(heard)} words are kept of {played_ms} ms"
