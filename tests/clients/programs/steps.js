@@ -92,7 +92,9 @@ export function checkAnswer(text, accepted) {
 export function checkHeard(plan, kept, said, playedMs) {
   const [heard, all] = [wordsOf(kept), wordsOf(said)];
   check(heard.every((word, i) => word === all[i]), `"${kept}" is not how "${said}" begins`);
-  check(heard.length > 0 && heard.length < all.length, `"${kept}" is kept of "${said}", ${playedMs} ms were played`);
+  // The text of a clause comes with its sound, so a cut between two clauses leaves nothing that came and was not heard.
+  const most = plan.word_ms === null ? all.length : all.length - 1;
+  check(heard.length > 0 && heard.length <= most, `"${kept}" is kept of "${said}", ${playedMs} ms were played`);
   if (plan.word_ms !== null) {
     check(Math.abs(heard.length - playedMs / plan.word_ms) <= 1, `${heard.length} words are kept of ${playedMs} ms`);
   }
