@@ -32,7 +32,7 @@ VENV_PYTHON = ROOT / ".venv-clients" / "bin" / "python"
 KEY = "a-key-of-the-client-tests"
 RATE = 24_000
 PROGRAM_S_MAX = 100.0
-_AT_ONCE: dict[Pack, int] = {"sim": 8, "local": 2}
+_AT_ONCE: dict[Pack, int] = {"sim": 8, "local": 3}
 """Programs at a time: with the test double they wait most of the time, with the model they share two cores."""
 _WORD_MS = 250
 _SCRIPT = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen."

@@ -58,6 +58,8 @@ class Program:
         await self._session.update_chat_ctx(history)
         kept = [item.text_content for item in self._session.chat_ctx.items if item.type == "message"]
         assert kept == ["My name is Ada.", "Hello Ada."]
+        await self._session.update_chat_ctx(llm.ChatContext.empty())
+        assert self._session.chat_ctx.items == []
         updates = [event["session"] for event in self._events if event["type"] == "session.updated"]
         assert updates[-1]["instructions"] == "Answer in one sentence."
 
