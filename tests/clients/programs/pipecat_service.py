@@ -84,6 +84,7 @@ class Program(BaseObserver):
         self._llm.register_function("open_door", self._open_door)
         self._llm.add_event_handler("on_conversation_item_created", self._take_item)
         self._opened: list[Any] = []
+        self._tools_are_sent = False
         self._items: list[Any] = []
         self._seen: set[int] = set()
         self._frames: list[Frame] = []
@@ -145,6 +146,7 @@ class Program(BaseObserver):
     async def tool_call(self) -> None:
         began = len(self._frames)
         await self._worker.queue_frame(LLMSetToolsFrame(tools=ToolsSchema(standard_tools=[OPEN_DOOR])))
+        await self._waiter.until(lambda: self._tools_are_sent, "the service to offer the tool")
         await self._ask(self._plan.tool_request or "")
         await self._waiter.until(lambda: self._opened, "the tool call")
         assert len(self._opened) == 1 and "room" in self._opened[0]
@@ -161,6 +163,9 @@ class Program(BaseObserver):
     # What comes and goes. -------------------------------------------------------------------------------------------
 
     async def on_push_frame(self, data: FramePushed) -> None:
+        if data.source is self._llm and isinstance(data.frame, LLMSetToolsFrame):
+            self._tools_are_sent = True
+            self._waiter.wake()
         if data.frame.id not in self._seen:
             self._seen.add(data.frame.id)
             self._frames.append(data.frame)
