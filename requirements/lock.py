@@ -1,4 +1,5 @@
-"""Write runtime.txt and dev.txt: what runtime.in and dev.in resolve to today, in a fresh environment, without addresses."""
+"""Write runtime.txt, dev.txt and clients.txt: what the .in files resolve to today, each in a fresh environment, without
+addresses. The clients have an environment of their own: they want other versions than the server."""
 
 from __future__ import annotations
 
@@ -23,12 +24,13 @@ def frozen(*sources: Path) -> list[str]:
 
 
 def main() -> None:
-    """Write both files."""
+    """Write the files."""
     runtime = frozen(HERE / "runtime.in")
     everything = frozen(HERE / "runtime.in", HERE / "dev.in")
     (HERE / "runtime.txt").write_text(HEAD.format("runtime.in") + "\n".join(runtime) + "\n")
     dev = [line for line in everything if line not in runtime]
     (HERE / "dev.txt").write_text(HEAD.format("dev.in, less runtime.txt,") + "\n".join(dev) + "\n")
+    (HERE / "clients.txt").write_text(HEAD.format("clients.in") + "\n".join(frozen(HERE / "clients.in")) + "\n")
 
 
 if __name__ == "__main__":

@@ -115,6 +115,9 @@ class WireEncoder:
         self._sequence = 0
         self._open: dict[str, _OpenReply] = {}
         self._output_format: _Event = {"type": "audio/pcm", "rate": 24000}
+        self._tells_own = self._webrtc
+        """Whether the client is sent what the protocol has no event for. Unless it says so itself, not over WebSocket:
+        a stock client there (openai-agents for Python) hands each event that it does not know to its app as an error."""
         self._ring = EventRing(ring_events_max)
         self._late = 0
 
@@ -147,7 +150,11 @@ class WireEncoder:
                 bodies = self._encode_playout(event)
             case SessionCreated(config=config) | SessionUpdated(config=config):
                 self._output_format = config.wire["audio"]["output"]["format"]
+                asked = config.wire["duplex"]["events"]
+                self._tells_own = self._webrtc if asked is None else asked
                 bodies = self._encode_session(event)
+            case TurnMetrics() | TurnLimited() | ContextTrimmed() | SessionEnding():
+                bodies = [_encode_own(event)] if self._tells_own else []
             case _:
                 bodies = _encode_plain(event)
         return [self._number(body) for body in bodies]
@@ -305,7 +312,6 @@ _PlainEvent = (
     | Transcribed
     | TranscriptionFailed
     | Failure
-    | _OwnEvent
 )
 
 
@@ -324,8 +330,6 @@ def _encode_plain(event: _PlainEvent) -> list[_Event]:
             return [{"type": "duplex.session.resumed", "items": items}]
         case SessionToken(token=token, window_s=window_s):
             return [{"type": "duplex.session.token", "token": token, "window_s": window_s}]
-        case TurnMetrics() | TurnLimited() | ContextTrimmed() | SessionEnding():
-            return [_encode_own(event)]
         case SpeechStarted() | SpeechStopped() | InputCommitted() | InputCleared():
             return [_encode_input(event)]
         case _:

@@ -164,6 +164,8 @@ class ShownDuplex(ShownModel):
     """The server takes its own voice out of the user's sound."""
     resume: bool
     """The session outlives a lost connection, see resume.md."""
+    events: bool | None
+    """Our own events that tell and ask nothing are sent (sessions.md); null: on WebRTC only."""
     greeting: GreetingText | GreetingInstructions | Literal["none"]
     """What the model says first."""
     recorded: Literal[True] = LEFT_OUT

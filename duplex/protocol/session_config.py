@@ -145,6 +145,7 @@ def initial(
             "on_onset": profile.on_onset,
             "echo_cancellation": False,
             "resume": False,
+            "events": None,
             "greeting": _shown_greeting(profile.greeting),
         },
     }
@@ -278,6 +279,8 @@ def _merge_duplex(wire: dict[str, Any], update: DuplexUpdate, profile: WireProfi
         wire["echo_cancellation"] = bool(update.echo_cancellation)
     if "resume" in update.model_fields_set:
         wire["resume"] = bool(update.resume)
+    if "events" in update.model_fields_set:
+        wire["events"] = update.events
     if "greeting" in update.model_fields_set:
         wire["greeting"] = _shown_greeting(profile.greeting) if update.greeting is None else update.greeting
 

@@ -278,6 +278,8 @@ class DuplexUpdate(WireModel):
     """What the model says first: `{"text": …}`, `{"instructions": …}` or `none` (sessions.md)."""
     resume: bool | None = None
     """The session outlives a lost connection (resume.md)."""
+    events: bool | None = None
+    """Send our own events that tell and ask nothing (sessions.md); left out: on WebRTC only."""
 
 
 class SessionUpdate(WireModel):

@@ -36,7 +36,11 @@ SECURITY_HEADERS: Final = {
 _HSTS: Final = {"Strict-Transport-Security": "max-age=31536000"}
 _CORS = {
     "Access-Control-Allow-Methods": "GET, POST, OPTIONS",
-    "Access-Control-Allow-Headers": "Authorization, Content-Type, Duplex-Resume, X-OpenAI-Agents-SDK",
+    "Access-Control-Allow-Headers": (
+        "Authorization, Content-Type, Duplex-Resume, X-OpenAI-Agents-SDK, X-Stainless-Arch, X-Stainless-Lang, "
+        "X-Stainless-OS, X-Stainless-Package-Version, X-Stainless-Retry-Count, X-Stainless-Runtime, "
+        "X-Stainless-Runtime-Version, X-Stainless-Timeout"
+    ),
     "Access-Control-Expose-Headers": "Location, Retry-After",
     "Access-Control-Max-Age": "600",
 }

@@ -120,16 +120,18 @@ class Conversation:
         """Return a snapshot of every item, in order."""
         return [item.view() for item in self._items]
 
-    def get(self, item_id: str) -> Item:
+    def get(self, item_id: str, missing: str = "item_not_found") -> Item:
         """Return an item.
 
+        Args:
+            missing: the error's code: stock clients know one for each thing that can be asked of an item.
         Raises:
             ItemError: there is none of this id.
         """
         for item in reversed(self._items):
             if item.id == item_id:
                 return item
-        raise ItemError("item_not_found", f"there is no item {item_id}", "item_id")
+        raise ItemError(missing, f"there is no item {item_id}", "item_id")
 
     def call(self, call_id: str) -> Item | None:
         """Return the function call of this id, whatever has become of it."""
@@ -146,7 +148,7 @@ class Conversation:
             ItemError: the id is taken, or `after` is not there; nothing is changed.
         """
         if item.id in self._chars_of:
-            raise ItemError("item_id_taken", f"there is already an item {item.id}", "item.id")
+            raise ItemError("item_create_duplicate_item_id", f"there is already an item {item.id}", "item.id")
         if after is None:
             index = len(self._items)
         elif after == "root":
@@ -182,7 +184,7 @@ class Conversation:
         Raises:
             ItemError: there is none of this id.
         """
-        self._remove(self._items.index(self.get(item_id)))
+        self._remove(self._items.index(self.get(item_id, "item_delete_invalid_item_id")))
 
     def _remove(self, index: int) -> None:
         self._chars -= self._chars_of.pop(self._items.pop(index).id)
@@ -193,7 +195,7 @@ class Conversation:
         Raises:
             ItemError: no such item, not the assistant's audio, or past the end of its audio; nothing is changed.
         """
-        item = self.get(item_id)
+        item = self.get(item_id, "item_truncate_invalid_item_id")
         if item.role != "assistant" or item.spoken is None:
             raise ItemError("invalid_truncate", "only the assistant's audio can be truncated", "item_id")
         if content_index != 0:

@@ -246,7 +246,9 @@ class SessionCore:
                     client_item(msg, self.conversation, self._settings.tools, self._new_id), msg.previous_item_id
                 )
             case RetrieveItem():
-                self._outbox.send(ItemRetrieved(item=self.conversation.get(msg.item_id).view()))
+                self._outbox.send(
+                    ItemRetrieved(item=self.conversation.get(msg.item_id, "item_retrieve_invalid_item_id").view())
+                )
             case DeleteItem():
                 self.conversation.delete(msg.item_id)
                 self._pictures.forget(msg.item_id, self._now)
@@ -372,7 +374,7 @@ class SessionCore:
     def _add_item(self, item: Item, after: str | None) -> None:
         """Enter a client's item into the conversation."""
         if self._ear.is_open(item.id):
-            raise ItemError("item_id_taken", f"the user is speaking item {item.id}", "item.id")
+            raise ItemError("item_create_duplicate_item_id", f"the user is speaking item {item.id}", "item.id")
         previous = self.conversation.add(item, after)
         self._outbox.send(ItemAdded(item=item.view(), previous_item_id=previous))
 

@@ -186,7 +186,8 @@ class Replies:
         if active is None and self._wanted is not None:
             self._wanted = None
         elif active is None or (msg.reply_id is not None and msg.reply_id != active.id):
-            message = "there is no active response" + (f" {msg.reply_id}" if msg.reply_id else "")
+            # LiveKit's client knows by how it begins that nothing is wrong: it cancels what a barge-in has cut already.
+            message = "Cancellation failed: there is no active response" + (f" {msg.reply_id}" if msg.reply_id else "")
             self._refuse("response_cancel_not_active", message, msg.event_id)
         else:
             self._drop_wanted()

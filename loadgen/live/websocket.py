@@ -35,6 +35,8 @@ _APPEND_PACKETS = 2
 _CLOSE_S = 3.0
 _APPENDS_WAITING_MAX = 1500
 """One minute of appends: past it the server does not read, and the call is lost."""
+_WITH_METRICS = '{"type": "session.update", "session": {"type": "realtime", "duplex": {"events": true}}}'
+"""Over WebSocket the server tells its latency split only who asks."""
 
 
 class WebSocketCall(Call):
@@ -172,6 +174,7 @@ async def dial(
     try:
         async with asyncio.timeout(CONNECT_S):
             socket = await http.ws_connect(f"{url}/v1/realtime", compress=0, max_msg_size=0)
+            await socket.send_str(_WITH_METRICS)
     except aiohttp.WSServerHandshakeError as error:
         header = error.headers.get("Retry-After") if error.headers is not None else None
         took = (now_ns() - began) / NS_PER_S

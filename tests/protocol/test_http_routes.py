@@ -260,6 +260,8 @@ async def test_a_preflight_allows_what_stock_browser_clients_send() -> None:
         assert response.headers["Access-Control-Allow-Origin"] == "*"
         allowed = {name.strip() for name in response.headers["Access-Control-Allow-Headers"].split(",")}
         assert {"Authorization", "Content-Type", "X-OpenAI-Agents-SDK"} <= allowed
+        stainless = ("Arch", "Lang", "OS", "Package-Version", "Retry-Count", "Runtime", "Runtime-Version", "Timeout")
+        assert {f"X-Stainless-{name}" for name in stainless} <= allowed  # the openai package of npm in a page
         assert "Location" in response.headers["Access-Control-Expose-Headers"]
 
 

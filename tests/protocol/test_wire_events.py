@@ -152,7 +152,7 @@ SCRIPTS: dict[str, tuple[TransportName, list[ServerEvent], list[str]]] = {
         [*HEARD, CREATED, STARTED, *said("It is"), PlayoutStarted(reply_id="resp_1"), PCM, *said(" a tree."), PCM,
          ReplyDone(reply=reply("completed", assistant("It is a tree."))), PlayoutStopped(reply_id="resp_1"),
          TurnMetrics(reply_id="resp_1", split={"ttfas": 0.7})],
-        [*SEEN_HEARD, *SEEN_STARTED, DELTA, AUDIO, DELTA, AUDIO, *SEEN_CLOSED, "duplex.metrics"],
+        [*SEEN_HEARD, *SEEN_STARTED, DELTA, AUDIO, DELTA, AUDIO, *SEEN_CLOSED],
     ),
     "voice turn on WebRTC": (
         "webrtc",

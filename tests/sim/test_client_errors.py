@@ -47,6 +47,9 @@ def test_cancel_with_nothing_active_is_an_error_only(reply_id: str | None) -> No
     server.advance(1050)  # the transcription is running
     session.event(type="response.cancel", event_id="c", **({"response_id": reply_id} if reply_id else {}))
     assert last_error(session) == ("response_cancel_not_active", "c")
+    assert session.client.of("error")[-1]["error"]["message"].startswith(
+        "Cancellation failed"
+    )  # what LiveKit looks for
     server.advance(7000)
     assert session.client.of("conversation.item.input_audio_transcription.completed")
     session.event(type="response.cancel", response_id=session.client.of("response.done")[0]["response"]["id"])
@@ -200,7 +203,7 @@ def test_an_item_of_the_users_open_turn_cannot_be_taken_by_the_client() -> None:
     session.event(
         type="conversation.item.create", item={"type": "message", "role": "user", "id": taken, "content": content}
     )
-    assert last_error(session)[0] == "item_id_taken"
+    assert last_error(session)[0] == "item_create_duplicate_item_id"
     server.advance(3000)
     assert not session.ended
     assert "response.created" in session.client.types()

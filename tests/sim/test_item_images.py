@@ -207,7 +207,7 @@ def test_more_than_the_bound_may_not_wait() -> None:
     (error,) = (event["error"] for event in session.client.of("error"))
     assert (error["code"], error["param"], error["event_id"]) == ("too_many_images", "item.content", "e1")
     session.event(type="conversation.item.retrieve", item_id="third")
-    assert session.client.of("error")[-1]["error"]["code"] == "item_not_found"
+    assert session.client.of("error")[-1]["error"]["code"] == "item_retrieve_invalid_item_id"
     world.advance(3000)
     show(session, image(), id="third")
     world.advance(100)
@@ -221,7 +221,7 @@ def test_what_was_read_counts_as_text_of_the_conversation() -> None:
     show(session, image(), id="shown")
     world.advance(500)
     session.event(type="conversation.item.retrieve", item_id="old")
-    assert session.client.of("error")[-1]["error"]["code"] == "item_not_found"
+    assert session.client.of("error")[-1]["error"]["code"] == "item_retrieve_invalid_item_id"
     assert retrieved(session, "shown")[0]["duplex"]["text"] == "x" * 80
 
 

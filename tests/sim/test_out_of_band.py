@@ -92,7 +92,7 @@ def test_a_text_response_out_of_band_in_the_wires_order(transport: Any) -> None:
     assert last["output"][0]["content"] == [{"type": "output_text", "text": "Yes, it is."}]
     assert said(server) == [("system", "Classify.")]
     session.event(type="conversation.item.retrieve", item_id=last["output"][0]["id"])
-    assert last_error(session)[0] == "item_not_found"
+    assert last_error(session)[0] == "item_retrieve_invalid_item_id"
     server.check()
 
 

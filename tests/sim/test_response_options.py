@@ -237,7 +237,7 @@ def test_a_call_truncates_by_itself_behind_the_replys_end() -> None:
     [
         ({"audio_end_ms": 100_000}, "invalid_truncate", "audio_end_ms"),
         ({"audio_end_ms": 100, "content_index": 1}, "invalid_truncate", "content_index"),
-        ({"audio_end_ms": 100, "item_id": "none"}, "item_not_found", "item_id"),
+        ({"audio_end_ms": 100, "item_id": "none"}, "item_truncate_invalid_item_id", "item_id"),
     ],
 )
 @pytest.mark.parametrize("moment", ["while it plays", "after it"])

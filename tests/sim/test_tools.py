@@ -315,7 +315,7 @@ def test_a_clients_call_and_its_result_are_created_inserted_retrieved_and_delete
     shown = [event["item"] for event in session.client.of("conversation.item.retrieved")]
     more = {"object": "realtime.item", "status": "completed"}
     assert shown == [call | more, output | more]
-    assert errors(session) == [("item_id_taken", "item.id", "twice")]
+    assert errors(session) == [("item_create_duplicate_item_id", "item.id", "twice")]
     session.type_text("hello")
     server.advance(300)
     assert [m.role for m in messages(server)] == ["assistant", "tool", "user"]

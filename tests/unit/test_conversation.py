@@ -53,8 +53,12 @@ def test_items_go_where_the_client_says() -> None:
     ("act", "code", "param"),
     [
         (lambda c: c.get("nope"), "item_not_found", "item_id"),
-        (lambda c: c.delete("nope"), "item_not_found", "item_id"),
-        (lambda c: c.add(Item(id="i0", role="user", modality="text", text="x")), "item_id_taken", "item.id"),
+        (lambda c: c.delete("nope"), "item_delete_invalid_item_id", "item_id"),
+        (
+            lambda c: c.add(Item(id="i0", role="user", modality="text", text="x")),
+            "item_create_duplicate_item_id",
+            "item.id",
+        ),
         (
             lambda c: c.add(Item(id="n", role="user", modality="text", text="x"), after="nope"),
             "item_not_found",

@@ -95,7 +95,7 @@ def test_a_reply_that_is_not_open_cannot_end() -> None:
 
 
 def test_what_the_protocol_has_no_event_for_is_ours() -> None:
-    wire = encoder()
+    wire = encoder("webrtc")
     events = [
         TurnLimited(item_id="item_1", audio=Samples(48_000 * 30)),
         ContextTrimmed(first_item_id="item_9", items=8),
@@ -107,6 +107,19 @@ def test_what_the_protocol_has_no_event_for_is_ours() -> None:
         {"type": "duplex.context.trimmed", "first_item_id": "item_9", "items": 8},
         {"type": "duplex.session.ending", "reason": "max_length", "seconds_left": 60.0},
     ]
+
+
+@pytest.mark.parametrize(
+    ("transport", "asked", "told"),
+    [("webrtc", None, True), ("websocket", None, False), ("websocket", True, True), ("webrtc", False, False)],
+)
+def test_our_own_events_go_where_they_are_asked_for_and_else_not_over_websocket(
+    transport: TransportName, asked: bool | None, told: bool
+) -> None:
+    wire = encoder(transport)
+    session = {"type": "realtime"} | ({} if asked is None else {"duplex": {"events": asked}})
+    wire.encode(SessionCreated(config=initial(WireProfile(), session_id="sess_1", session=session)))
+    assert bool(wire.encode(SessionEnding(seconds_left=60.0))) is told
 
 
 def test_json_is_ascii_whatever_a_model_wrote() -> None:

@@ -361,6 +361,8 @@ export interface DuplexUpdate {
   readonly greeting?: Record<string, string> | "none" | null;
   /** The session outlives a lost connection (resume.md). */
   readonly resume?: boolean | null;
+  /** Send our own events that tell and ask nothing (sessions.md); left out: on WebRTC only. */
+  readonly events?: boolean | null;
 }
 
 /** What is wrong. */
@@ -398,7 +400,10 @@ export type ErrorCode =
   | "too_many_images"
   | "image_not_read"
   | "item_not_found"
-  | "item_id_taken"
+  | "item_retrieve_invalid_item_id"
+  | "item_delete_invalid_item_id"
+  | "item_truncate_invalid_item_id"
+  | "item_create_duplicate_item_id"
   | "text_too_long"
   | "call_id_taken"
   | "invalid_tool_call_id"
@@ -1187,6 +1192,8 @@ export interface ShownDuplex {
   readonly echo_cancellation: boolean;
   /** The session outlives a lost connection, see resume.md. */
   readonly resume: boolean;
+  /** Our own events that tell and ask nothing are sent (sessions.md); null: on WebRTC only. */
+  readonly events: boolean | null;
   /** What the model says first. */
   readonly greeting: GreetingText | GreetingInstructions | "none";
   /** Left out unless the operator keeps a record of the session. */
