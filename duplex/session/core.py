@@ -19,6 +19,7 @@ from duplex.config import Settings
 from duplex.payloads import CONVERSATION_LANE, JobId, StageError, TickOutput
 from duplex.session.barge_in import BargeIn
 from duplex.session.camera import Camera
+from duplex.session.client_items import ClientItems
 from duplex.session.config import SessionConfig
 from duplex.session.conversation import Conversation, Item, ItemError
 from duplex.session.ear import Ear
@@ -28,9 +29,6 @@ from duplex.session.events import (
     CallStarted,
     Failure,
     ItemAdded,
-    ItemDeleted,
-    ItemRetrieved,
-    ItemTruncated,
     ReplyOutputStarted,
     ReplyStatus,
     SessionCreated,
@@ -49,9 +47,6 @@ from duplex.session.messages import (
     CommitInput,
     Configure,
     Connected,
-    CreateCall,
-    CreateCallOutput,
-    CreateItem,
     CreateReply,
     DeleteItem,
     Detached,
@@ -61,18 +56,15 @@ from duplex.session.messages import (
     Network,
     PlaybackReport,
     Rejected,
-    RetrieveItem,
     Sampled,
     Sent,
     StageOutput,
-    TruncateItem,
 )
-from duplex.session.pictures import Pictures, views_of
+from duplex.session.pictures import Pictures
 from duplex.session.playouts import Playouts
 from duplex.session.replies import Replies
 from duplex.session.shared import Shared
 from duplex.session.tick_output import TickOutputPolicy
-from duplex.session.tools import client_item
 from duplex.session.traits import Traits
 from duplex.session.view import LaneState, lane_state
 from duplex.timeline.playback import WebRtcDelay
@@ -133,6 +125,7 @@ class SessionCore:
         self._ear = Ear(shared, BargeIn(settings.barge_in, config.on_onset, self._outbox, self._playouts.resume), self)
         self._camera = Camera(session, settings.camera, settings.media.video_lag_ms, traits, self._outbox)
         self._pictures = Pictures(session, kept, traits, self.conversation, self._outbox)
+        self._items = ClientItems(shared, self._ear, self._pictures)
         self._replies = Replies(shared, self._ear, self._camera, self._pictures, self._lifetime, self)
         self._ticks = TickOutputPolicy(self.lane, self._outbox, self._replies.unasked, self)
         self._cut_reason: StatusReason = "turn_detected"
@@ -230,36 +223,13 @@ class SessionCore:
 
     def _client(self, msg: Inbound) -> None:
         try:
-            if not self._client_item(msg):
+            if not self._items.take(msg, self._now):
                 self._client_stream(msg)
+            elif isinstance(msg, DeleteItem):
+                self._replies.go_on(self._now)  # it may have waited for the item's pictures
         except ItemError as error:
             self._fail(error.code, str(error), getattr(msg, "event_id", None), error.param)
         self._replies.recheck(self._now)
-
-    def _client_item(self, msg: Inbound) -> bool:
-        """Take a client event about an item; return False if it is about something else."""
-        match msg:
-            case CreateItem():
-                self._create_item(msg)
-            case CreateCall() | CreateCallOutput():
-                self._add_item(
-                    client_item(msg, self.conversation, self._settings.tools, self._new_id), msg.previous_item_id
-                )
-            case RetrieveItem():
-                self._outbox.send(
-                    ItemRetrieved(item=self.conversation.get(msg.item_id, "item_retrieve_invalid_item_id").view())
-                )
-            case DeleteItem():
-                self.conversation.delete(msg.item_id)
-                self._pictures.forget(msg.item_id, self._now)
-                self._outbox.send(ItemDeleted(item_id=msg.item_id))
-                self._replies.go_on(self._now)  # it may have waited for the item's pictures
-            case TruncateItem():
-                self.conversation.truncate(msg.item_id, msg.content_index, msg.audio_end)
-                self._outbox.send(ItemTruncated(item_id=msg.item_id, audio_end=msg.audio_end))
-            case _:
-                return False
-        return True
 
     def _client_stream(self, msg: Inbound) -> None:
         """Take a client event about the session, its input or its output."""
@@ -358,25 +328,6 @@ class SessionCore:
                 self._fail("session_expired", "the session has its greatest length", None, None)
                 self._disconnect()
                 self._outbox.add(EndSession(reason=EXPIRED))
-
-    # Items. ---------------------------------------------------------------------------------------------------------
-
-    def _create_item(self, msg: CreateItem) -> None:
-        if len(msg.text) > self._settings.conversation.text_chars_max:
-            raise ItemError("text_too_long", "the item's text is longer than the server allows", "item.content")
-        self._pictures.check(msg.images)
-        role: Literal["user", "assistant", "system"] = msg.role  # type: ignore[assignment]
-        item_id = msg.item_id or self._new_id("item")
-        item = Item(id=item_id, role=role, modality="text", text=msg.text, pictures=views_of(msg.images))
-        self._add_item(item, msg.previous_item_id)
-        self._pictures.show(item, msg.images, msg.event_id, self._now)
-
-    def _add_item(self, item: Item, after: str | None) -> None:
-        """Enter a client's item into the conversation."""
-        if self._ear.is_open(item.id):
-            raise ItemError("item_create_duplicate_item_id", f"the user is speaking item {item.id}", "item.id")
-        previous = self.conversation.add(item, after)
-        self._outbox.send(ItemAdded(item=item.view(), previous_item_id=previous))
 
     # Mind, to the ear. ----------------------------------------------------------------------------------------------
 
