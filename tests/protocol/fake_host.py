@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -47,7 +47,7 @@ class FakeSession:
 
 
 class FakeHost:
-    """Implements `duplex.server.host_contract.SessionHost`."""
+    """Implements what these tests use of `duplex.server.host_contract.SessionHost`."""
 
     def __init__(self) -> None:
         self.pack = ModelPack(
@@ -64,9 +64,6 @@ class FakeHost:
         self.tenants: list[str] = []
         self.locks: list[dict[str, Any] | None] = []
         self.tokens: list[str | None] = []
-        self.rtvi: list[tuple[bool, bool]] = []
-        self.kept: dict[str, tuple[str, Owner]] = {}
-        self.candidates: list[str] = []
 
     @property
     def sessions(self) -> int:
@@ -98,26 +95,9 @@ class FakeHost:
         self.tokens.append(token)
         self.locks.append(locked)
         self.offers.append((offer_sdp, session))
-        self.rtvi.append((rtvi, lost))
         if self.refusal is not None:
             raise self.refusal
         return "rtc_1", ANSWER
-
-    def keep_token(self, call_id: str, token: str | None) -> str:
-        kept = token or f"pc_{len(self.kept)}"
-        self.kept[kept] = call_id, Owner(tenant=self.tenants[-1], key=None)
-        return kept
-
-    def call_of(self, token: str, owner: Owner) -> str | None:
-        call_id, of = self.kept.get(token, (None, owner))
-        return call_id if of == owner and call_id in self.live else None
-
-    async def answer_again(self, call_id: str, owner: Owner, offer_sdp: str) -> str | None:
-        return ANSWER if call_id in self.live else None
-
-    async def add_candidates(self, call_id: str, owner: Owner, lines: Sequence[str]) -> bool:
-        self.candidates += lines
-        return call_id in self.live
 
     def open_websocket(
         self,
