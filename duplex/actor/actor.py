@@ -16,6 +16,7 @@ import structlog
 from duplex.actor.client_events import ClientEvents
 from duplex.actor.context import ActorContext
 from duplex.actor.microphone import Microphone
+from duplex.actor.resume import Way
 from duplex.actor.speaker import Speaker
 from duplex.actor.speakers_beside import SpeakersBeside
 from duplex.media.contract import OutputPacket, ReceiverReport, Transport, VideoFrame
@@ -32,7 +33,8 @@ from duplex.payloads import (
     Utterance,
     VoiceWindow,
 )
-from duplex.protocol import AppendAudio, TransportName, WireEncoder, decode
+from duplex.protocol import AppendAudio, Decoded, TransportName, WireEncoder, decode
+from duplex.protocol.rtvi import ClientReady, DisconnectBot, RtviWire
 from duplex.session.config import SessionConfig
 from duplex.session.core import EXPIRED
 from duplex.session.effects import (
@@ -74,12 +76,13 @@ class SessionActor:
         next_job: gives a number that no other job of the process has.
         on_closed: told once, when the session has given everything back.
         tenant: whose share of the stages it takes.
+        rtvi: reads and words what passes between it and its client, where that speaks RTVI.
     """
 
     def __init__(
         self, session_id: str, config: SessionConfig, transport_name: TransportName, context: ActorContext,
         new_id: Callable[[str], str], next_job: Callable[[], JobId], on_closed: Callable[[str], None],
-        tenant: str = "default",
+        tenant: str = "default", *, rtvi: RtviWire | None = None,
     ) -> None:  # fmt: skip
         self.session_id = session_id
         self._context = context
@@ -96,7 +99,8 @@ class SessionActor:
             transport=transport_name,
             ring_events_max=context.settings.conversation.event_ring_max,
         )
-        self._events = ClientEvents(encoder)
+        self._rtvi = rtvi
+        self._events = ClientEvents(rtvi or encoder)
         self._microphone = Microphone(session_id, context, traits, self._core, next_job)
         self._speaker = Speaker(session_id, context, traits, self._core.lane, self.post, self._events.send)
         self._beside = SpeakersBeside(
@@ -171,12 +175,16 @@ class SessionActor:
 
     def channel_open(self) -> None:
         """Events can be sent."""
-        self._events.channel_open()
-        self.post(Connected())
+        if self._rtvi is None or self._rtvi.ready:
+            self._begin_events()
 
     def receive(self, text: str | bytes) -> None:
         """Take one client event as it came off the wire."""
         if self._closed:
+            return
+        if self._rtvi is not None:
+            for said in self._rtvi.decode(text, self._core.config):
+                self._take(said)
             return
         message = decode(
             text,
@@ -186,10 +194,7 @@ class SessionActor:
             arrived=self._microphone.arrived,
             unknown_fields=self.unknown_fields,
         )
-        if isinstance(message, AppendAudio):
-            self._microphone.append(np.frombuffer(message.pcm, dtype="<i2").astype(np.int16, copy=False))
-        else:
-            self.post(message)
+        self._take(message)
 
     def closed(self, reason: str) -> None:
         """The transport is gone: every stage gives back what it holds."""
@@ -211,8 +216,18 @@ class SessionActor:
 
     @property
     def resumable(self) -> bool:
-        """The client asked to be waited for."""
-        return self._core.config.resume
+        """The client asked to be waited for, or does so whenever it can."""
+        return self._core.config.resume or self.rtvi
+
+    @property
+    def rtvi(self) -> bool:
+        """The client speaks RTVI."""
+        return self._rtvi is not None
+
+    @property
+    def way(self) -> Way:
+        """How the client is connected, as far as it matters to what the end of its connection means."""
+        return "rtvi" if self.rtvi else self._transport_name
 
     @property
     def ended(self) -> bool:
@@ -231,6 +246,7 @@ class SessionActor:
     async def close(self, reason: str) -> None:
         """End the session from the server's side. Cancel: the session ends, its socket may linger."""
         if self._events.transport is not None:
+            self._part()
             await self._events.transport.close(reason)
         self.closed(reason)
 
@@ -248,6 +264,29 @@ class SessionActor:
             self._run(None)
 
     # Inside. --------------------------------------------------------------------------------------------------------
+
+    def _take(self, message: Decoded | ClientReady | DisconnectBot) -> None:
+        match message:
+            case AppendAudio(pcm=pcm):
+                self._microphone.append(np.frombuffer(pcm, dtype="<i2").astype(np.int16, copy=False))
+            case ClientReady():
+                if not self._events.opened:
+                    self._begin_events()
+            case DisconnectBot():
+                self._part()
+                if self._events.transport is not None:
+                    self._context.close(self._events.transport, "client")
+            case _:
+                self.post(message)
+
+    def _begin_events(self) -> None:
+        self._events.channel_open()
+        self.post(Connected())
+
+    def _part(self) -> None:
+        """Tell the client that the server ends the session, where its dialect has a word for it."""
+        if self._rtvi is not None and self._events.transport is not None:
+            self._events.transport.send(self._rtvi.farewell())
 
     def _run(self, timeout: MonoNs | None) -> None:
         """Hand the core its deadline or the mailbox's messages, one at a time, draining it after each."""
@@ -393,6 +432,7 @@ class SessionActor:
         self._mailbox.clear()
         self._microphone.close()
         if reason in _OUR_REASONS and self._events.transport is not None:
+            self._part()
             self._context.close(self._events.transport, reason)
         if self._cancel_timer is not None:
             self._cancel_timer()

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Any, Protocol
 
 from duplex.media.contract import Transport
-from duplex.protocol import WireEncoder, to_json
+from duplex.protocol import to_json
 from duplex.session.events import ServerEvent, SessionCreated
 
 _EARLY_EVENTS = 256
+
+
+class Encoder(Protocol):
+    """Words what a client is told, in the dialect that it speaks."""
+
+    def encode(self, event: ServerEvent) -> list[dict[str, Any]]:
+        """Return what one core event is on the wire, in sending order."""
 
 
 class ClientEvents:
     """Sends events in order.
 
     Args:
-        encoder: the session's, which numbers them and keeps the newest for a resume.
+        encoder: the session's.
     """
 
-    def __init__(self, encoder: WireEncoder) -> None:
+    def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
         self.transport: Transport | None = None
         """The way to the client; None while it is away, or before it has come."""

@@ -7,7 +7,7 @@ import gc
 import itertools
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from random import Random
@@ -25,6 +25,7 @@ from duplex.actor.resume import Resumption
 from duplex.actor.watch import LiveSession, SessionRecorder, Watch
 from duplex.config import Settings
 from duplex.media import processing
+from duplex.media.channel import LABEL, RTVI_LABEL
 from duplex.media.contract import Transport
 from duplex.media.peer import WebRtcPeer
 from duplex.media.ticker import Ticker
@@ -35,6 +36,7 @@ from duplex.pacing.policies import make_policy
 from duplex.payloads import JobId
 from duplex.protocol import TransportName, WireProfile, initial
 from duplex.protocol.images import bounds_of
+from duplex.protocol.rtvi import RtviWire
 from duplex.protocol.tools import bounds_of as tool_bounds
 from duplex.session.config import SessionConfig
 from duplex.session.core import SessionCore
@@ -247,6 +249,8 @@ class SessionHost:
         token: str | None = None,
         *,
         locked: dict[str, Any] | None = None,
+        rtvi: bool = False,
+        lost: bool = False,
     ) -> tuple[str, str]:
         """Open a WebRTC session, or resume one; return the call's id and the SDP answer.
 
@@ -254,6 +258,8 @@ class SessionHost:
             owner: whose share of the stages it takes, and who may resume it.
             token: of the session to resume, which keeps its configuration.
             locked: the session object of the lock that its client is under; None: under none.
+            rtvi: the client speaks RTVI.
+            lost: it comes back to a session that is no more, and is told so.
 
         Raises:
             OfferError: the offer is wrong. SessionRejected: the session object is. ServerBusy: no room.
@@ -261,13 +267,17 @@ class SessionHost:
         Cancel: closes what was opened.
         """
         if token is not None:
-            actor = self._find(token, owner, "webrtc")
+            actor = self._find(token, owner, "webrtc", rtvi=rtvi)
         else:
             call_id, config, new_id = self._begin("rtc", session, locked)
             self._door.admit(self.not_ready_reasons)
-            actor = self._open(call_id, config, "webrtc", new_id, owner)
+            wire = RtviWire(self._context.profile, lambda: datetime.now(UTC).isoformat(), lost=lost) if rtvi else None
+            actor = self._open(call_id, config, "webrtc", new_id, owner, wire)
         attachment = self._attachment(actor)
-        peer = WebRtcPeer(sink=attachment, ticker=self._ticker, media=self._media, server=self._settings.server)
+        peer = WebRtcPeer(
+            sink=attachment, ticker=self._ticker, media=self._media, server=self._settings.server,
+            label=RTVI_LABEL if rtvi else LABEL,
+        )  # fmt: skip
         try:
             answer = await peer.answer(offer_sdp)
             if actor.ended:  # meanwhile
@@ -280,6 +290,44 @@ class SessionHost:
             raise
         self._attach(actor, attachment, peer, resumed=token is not None)
         return actor.session_id, answer
+
+    def keep_token(self, call_id: str, token: str | None) -> str:
+        """Return the token by which an RTVI client names its call from now on, whatever becomes of its connection.
+
+        Args:
+            token: the one that it has; None: it has none yet.
+        Raises:
+            ResumeRefused: the call has ended.
+        """
+        if call_id not in self._actors:
+            self._resume.refuse()
+        return self._resume.keep(call_id, token)
+
+    def call_of(self, token: str, owner: Owner) -> str | None:
+        """Return the RTVI client's call that a token names, if it is the owner's and has not ended."""
+        call_id = self._resume.session_of(token, owner)
+        return call_id if call_id is not None and self._actors[call_id].rtvi else None
+
+    async def answer_again(self, call_id: str, owner: Owner, offer_sdp: str) -> str | None:
+        """Take a further offer on a call's connection and return the answer; None as `add_candidates`.
+
+        Raises:
+            OfferError: it brings more than candidates.
+        """
+        peer = self._peer(call_id, owner)
+        return None if peer is None else await peer.answer(offer_sdp)
+
+    async def add_candidates(self, call_id: str, owner: Owner, lines: Sequence[str]) -> bool:
+        """Take ICE candidates of a call's client; False where the owner has no connected call of this id.
+
+        Raises:
+            OfferError: there are too many.
+        """
+        peer = self._peer(call_id, owner)
+        if peer is None:
+            return False
+        await peer.add_candidates(lines)
+        return True
 
     def open_websocket(
         self,
@@ -361,11 +409,14 @@ class SessionHost:
         transport: TransportName,
         new_id: Callable[[str], str],
         owner: Owner,
+        rtvi: RtviWire | None = None,
     ) -> SessionActor:
         context = replace(self._context, observe=self._door.watched())
+        if rtvi is not None:  # it keeps one token for good
+            context = replace(context, offer=lambda session_id: None)
         actor = SessionActor(
             session_id, config, transport, context, new_id, lambda: JobId(next(self._jobs)), self._closed,
-            owner.tenant,
+            owner.tenant, rtvi=rtvi,
         )  # fmt: skip
         self._actors[session_id] = actor
         self._resume.began(session_id, owner)
@@ -377,11 +428,17 @@ class SessionHost:
 
     # Transports come and go. ----------------------------------------------------------------------------------------
 
-    def _find(self, token: str, owner: Owner, transport: TransportName) -> SessionActor:
+    def _find(self, token: str, owner: Owner, transport: TransportName, *, rtvi: bool = False) -> SessionActor:
         actor = self._actors[self._resume.find(token, owner)]
-        if actor.transport_name != transport:
+        if actor.transport_name != transport or actor.rtvi != rtvi:
             self._resume.refuse()
         return actor
+
+    def _peer(self, call_id: str, owner: Owner) -> WebRtcPeer | None:
+        attachment = self._attachments.get(call_id)
+        if attachment is None or self._resume.owner_of(call_id) != owner:
+            return None
+        return attachment.transport if isinstance(attachment.transport, WebRtcPeer) else None
 
     def _attachment(self, actor: SessionActor) -> Attachment:
         return Attachment(actor, self._executor.now, lambda attachment, reason: self._lost(actor, attachment, reason))
@@ -410,7 +467,7 @@ class SessionHost:
     def _lost(self, actor: SessionActor, attachment: Attachment, reason: str) -> None:
         """A transport has ended: its session ends with it, or waits for another."""
         waits = actor.resumable and not actor.ended and not self._reasons
-        if waits and self._resume.waits(actor.session_id, attachment, actor.transport_name, reason):
+        if waits and self._resume.waits(actor.session_id, attachment, actor.way, reason):
             self._detach(actor, attachment)
         else:
             actor.closed(reason)

@@ -6,7 +6,7 @@ The shell around `DetachedSessions`: draws tokens, keeps the timers, counts what
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NoReturn
+from typing import Final, Literal, NoReturn
 
 import structlog
 
@@ -19,11 +19,15 @@ from duplex.stages.executor import Executor, Observe
 from duplex.units import MonoNs, ns_from_seconds
 
 PREFIX: Final = "rt_"
-_LOST: Final[dict[TransportName, frozenset[str]]] = {
+Way = TransportName | Literal["rtvi"]
+"""How a client is connected, as far as it matters to what the end of its connection means."""
+_LOST: Final[dict[Way, frozenset[str]]] = {
     "webrtc": frozenset({"vanished", "client"}),
     "websocket": frozenset({"vanished", "left"}),
+    "rtvi": frozenset({"vanished"}),
 }
-"""Reasons that are no goodbye. A WebRTC client says it by hanging up: a page that reloads closes its connection as well."""
+"""Reasons that are no goodbye. A WebRTC client says it by hanging up: a page that reloads closes its connection as well. One
+that speaks RTVI has no other word for it than to close its connection, and does not come back after a reload."""
 _NEVER_UP: Final = frozenset({"error", "client", "connect_timeout"})
 """Reasons for which a connection that brings a client back may not come up."""
 _log = structlog.get_logger("duplex.resume")
@@ -67,13 +71,31 @@ class Resumption:
         self._sessions.offer(session, self._owners[session], token)
         return token
 
+    def keep(self, session: str, token: str | None) -> str:
+        """Return the token of a client that keeps one for good; a window that ran is over.
+
+        Args:
+            token: the one that it has; None: it has none yet.
+        """
+        kept = token or draw(PREFIX)
+        self._sessions.offer(session, self._owners[session], kept)
+        return kept
+
+    def owner_of(self, session: str) -> Owner | None:
+        """Return who opened a session; None: there is none of this id."""
+        return self._owners.get(session)
+
+    def session_of(self, token: str, owner: Owner) -> str | None:
+        """Return the session that a token would resume, if any."""
+        return self._sessions.find(token, owner)
+
     def find(self, token: str, owner: Owner) -> str:
         """Return the session that a token resumes.
 
         Raises:
             ResumeRefused: none.
         """
-        session = self._sessions.find(token, owner)
+        session = self.session_of(token, owner)
         if session is None:
             self.refuse()
         return session
@@ -94,9 +116,9 @@ class Resumption:
         _log.info("session_resumed", session_id=session, outcome=outcome)
         self._tell()
 
-    def waits(self, session: str, attachment: Attachment, transport: TransportName, reason: str) -> bool:
+    def waits(self, session: str, attachment: Attachment, way: Way, reason: str) -> bool:
         """Decide what a lost transport means; return whether the session waits for its client."""
-        lost = reason in _LOST[transport] or (not attachment.opened and reason in _NEVER_UP)
+        lost = reason in _LOST[way] or (not attachment.opened and reason in _NEVER_UP)
         until = self._sessions.detach(session, self._executor.now()) if lost else None
         if until is None:
             return False

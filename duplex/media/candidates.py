@@ -68,6 +68,12 @@ def _allowed(address: _Address, *, loopback: bool) -> bool:
     return loopback or not address.is_loopback
 
 
+def lines_in(fragment: str) -> list[str]:
+    """Return the candidates of an SDP fragment, as values of `a=candidate`. Source: RFC 8840."""
+    prefix = "a=candidate:"
+    return [line.strip().removeprefix(prefix) for line in fragment.splitlines() if line.startswith(prefix)]
+
+
 def is_loopback(host: str) -> bool:
     """Whether only this machine reaches an address; a name other than localhost is taken to be reachable by others."""
     address = _address(host)

@@ -1,4 +1,4 @@
-"""The data channel `oai-events`: whichever way the client makes it, the session's first event comes first, once.
+"""The data channel of the events, `oai-events` by name: whichever way the client makes it, the session's first event comes first, once.
 
     in band       client opens `oai-events` when it likes, at once or after minutes
     negotiated    both sides take id 0; nothing on the wire tells us so
@@ -21,6 +21,8 @@ from aiortc import InvalidStateError, RTCDataChannel, RTCPeerConnection
 from duplex.media import rtc
 
 LABEL = "oai-events"
+RTVI_LABEL = "chat"
+"""As Pipecat's clients call it."""
 _GRACE_S = 0.5
 """Wait for an in-band channel after the association is up."""
 _JOURNAL_BYTES_MAX = 1024 * 1024
@@ -33,6 +35,7 @@ class EventsChannel:
 
     Args:
         pc: a connection whose offer has a data channel section.
+        label: name of the channel that the client opens; others are closed.
         outbox_bytes_max: bytes that may wait for the client.
         on_open: called once, when events can be sent.
         on_message: called with each message of the client.
@@ -43,11 +46,13 @@ class EventsChannel:
         self,
         pc: RTCPeerConnection,
         *,
+        label: str,
         outbox_bytes_max: int,
         on_open: Callable[[], None],
         on_message: Callable[[str | bytes], None],
         on_overflow: Callable[[], None],
     ) -> None:
+        self._label = label
         self._outbox_max = outbox_bytes_max
         self._on_open = on_open
         self._on_message = on_message
@@ -60,7 +65,7 @@ class EventsChannel:
         self._journal: list[str] = []
         self._journal_bytes = 0
         self.undeliverable = 0
-        self._negotiated = rtc.events_channel(pc, LABEL)
+        self._negotiated = rtc.events_channel(pc, label)
         self._negotiated.on("open", self._association_up)
         self._negotiated.on("message", self._message_on_negotiated)
         pc.on("datachannel", self._opened_in_band)
@@ -134,7 +139,7 @@ class EventsChannel:
         self._on_message(message)
 
     def _opened_in_band(self, channel: RTCDataChannel) -> None:
-        if channel.label != LABEL or (self._chosen is not None and not self._unproven):
+        if channel.label != self._label or (self._chosen is not None and not self._unproven):
             channel.close()
             return
 

@@ -9,7 +9,7 @@ All callbacks run on the loop; an error in one ends this peer alone.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ParamSpec
 
 import structlog
@@ -17,8 +17,8 @@ from aiortc import RTCPeerConnection, RTCSessionDescription
 
 from duplex.config import MediaSettings, ServerSettings
 from duplex.media import rtc, sdp
-from duplex.media.candidates import host_addresses, is_loopback
-from duplex.media.channel import EventsChannel
+from duplex.media.candidates import host_addresses, is_loopback, lines_in, usable
+from duplex.media.channel import LABEL, EventsChannel
 from duplex.media.contract import MediaSink
 from duplex.media.packets import PacketPath, PeerStats
 from duplex.media.ticker import Ticker
@@ -35,6 +35,21 @@ _log = structlog.get_logger(__name__)
 _P = ParamSpec("_P")
 
 
+def read_offer(text: str, server: ServerSettings) -> sdp.Offer:
+    """Read an offer within the server's limits.
+
+    Raises:
+        sdp.OfferError: it is refused.
+    """
+    return sdp.read(
+        text,
+        bytes_max=server.sdp_bytes_max,
+        candidates_max=server.candidates_max,
+        loopback=is_loopback(server.host),
+        denied=server.ice_denied,
+    )
+
+
 class WebRtcPeer:
     """A client over WebRTC; implements `Transport`.
 
@@ -42,13 +57,17 @@ class WebRtcPeer:
         sink: the session; told nothing before `answer` has returned an answer, and `closed` once, last.
         ticker: shared by the process.
         media, server: settings; of the server's: limits on offers, timeouts, the outbox and the address bound.
+        label: of the data channel that carries the events.
     """
 
-    def __init__(self, *, sink: MediaSink, ticker: Ticker, media: MediaSettings, server: ServerSettings) -> None:
+    def __init__(
+        self, *, sink: MediaSink, ticker: Ticker, media: MediaSettings, server: ServerSettings, label: str = LABEL
+    ) -> None:
         self._sink = sink
         self._ticker = ticker
         self._settings = media
         self._server = server
+        self._label = label
         self._loop = asyncio.get_running_loop()
         self._pc: RTCPeerConnection | None = None
         self._channel: EventsChannel | None = None
@@ -60,24 +79,26 @@ class WebRtcPeer:
         self._teardown_task: asyncio.Task[None] | None = None
         self._started = self._consent = MonoNs(0)
         self._reason: str | None = None
+        self._answered = ""
+        self._trickled: list[str] = []
 
     async def answer(self, offer_sdp: str) -> str:
-        """Take a client's offer and return the answer; once per peer.
+        """Take a client's offer and return the answer.
+
+        A second offer may have more candidates than the first, and nothing else that is new: the answer stays.
 
         Raises:
             sdp.OfferError: the offer is refused; nothing is left of it and the sink hears nothing.
         Cancel: gives everything back.
         """
+        offer = read_offer(offer_sdp, self._server)
+        if self._offer is not None:
+            if _without_candidates(offer) != _without_candidates(self._offer):
+                raise sdp.OfferError(409, "renegotiation is not supported: begin a new connection")
+            await self.add_candidates(lines_in(offer.sdp))
+            return self._answered
         if self._pc is not None:
-            raise sdp.OfferError(409, "renegotiation is not supported: begin a new session")
-        server = self._server
-        offer = sdp.read(
-            offer_sdp,
-            bytes_max=server.sdp_bytes_max,
-            candidates_max=server.candidates_max,
-            loopback=is_loopback(server.host),
-            denied=server.ice_denied,
-        )
+            raise sdp.OfferError(409, "another offer is being answered")
         self._pc = rtc.connection(certificate())
         try:
             async with asyncio.timeout(_ANSWER_S_MAX):
@@ -92,7 +113,30 @@ class WebRtcPeer:
         link.tap(self._on_datagram)
         self._started = self._ticker.now()
         self._watch = self._loop.call_later(_WATCH_S, self._look)
-        return sdp.finish(self._pc.localDescription.sdp, offer)
+        self._answered = sdp.finish(self._pc.localDescription.sdp, offer)
+        return self._answered
+
+    async def add_candidates(self, lines: Sequence[str]) -> None:
+        """Take candidates that the client found after its offer; those that are not worth a check are ignored.
+
+        Args:
+            lines: values of `a=candidate`, as the client wrote them.
+        Raises:
+            sdp.OfferError: there are more than the limit.
+        Source: RFC 8838.
+        """
+        server = self._server
+        if len(self._trickled) + len(lines) > server.candidates_max:
+            raise sdp.OfferError(400, f"the client has more than {server.candidates_max} ICE candidates")
+        known = self._usable(self._trickled)
+        self._trickled += lines
+        if self._link is None or self._packets is not None or self._reason is not None:
+            return  # connected, or over
+        for line in self._usable(self._trickled)[len(known) :]:
+            await self._link.add_candidate(line)
+
+    def _usable(self, lines: Sequence[str]) -> list[str]:
+        return usable(lines, loopback=is_loopback(self._server.host), denied=self._server.ice_denied)
 
     async def _negotiate(self, pc: RTCPeerConnection, offer: sdp.Offer) -> rtc.Link:
         server = self._server
@@ -103,6 +147,7 @@ class WebRtcPeer:
         if offer.channel:
             self._channel = EventsChannel(
                 pc,
+                label=self._label,
                 outbox_bytes_max=server.outbox_bytes_max,
                 on_open=self._guarded(self._sink.channel_open),
                 on_message=self._guarded(self._sink.receive),
@@ -218,6 +263,10 @@ class WebRtcPeer:
             self._link.abort()
         finally:
             self._sink.closed(reason)
+
+
+def _without_candidates(offer: sdp.Offer) -> list[str]:
+    return [line for line in offer.sdp.splitlines() if not line.startswith("a=candidate:")]
 
 
 def _log_end(reason: str, stats: PeerStats) -> None:

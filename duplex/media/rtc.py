@@ -19,6 +19,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+import aioice
 import aioice.stun
 import pylibsrtp
 import structlog
@@ -103,6 +104,14 @@ class Link:
         """Hand SRTP and SRTCP datagrams to `on_media`; call once candidates are gathered."""
         for protocol in self._ice._protocols:
             protocol.datagram_received = _demultiplexer(protocol, on_media)
+
+    async def add_candidate(self, line: str) -> None:
+        """Check one more address of the client's.
+
+        Args:
+            line: value of `a=candidate`, with a literal address.
+        """
+        await self._ice.add_remote_candidate(aioice.Candidate.from_sdp(line))
 
     def srtp(self) -> tuple[Any, Any]:
         """Return the sessions that unprotect and protect, once DTLS is connected."""

@@ -4,7 +4,7 @@ request ─► its address's bucket ─► key or client secret? ─► the key'
               429 Retry-After            401                   429                  403
 
 open     /healthz, /readyz (a key shows the reasons), the pages' files
-session  calls, the WebSocket, /v1/duplex/info: an API key or a client secret for sessions
+session  calls, Pipecat's and WHIP's routes, the WebSocket, /v1/duplex/info: an API key or a client secret for sessions
 watch    /v1/duplex/live: an API key or a client secret for the dashboard
 key      all else: making secrets, metrics, sessions, traces: an API key
 
@@ -84,6 +84,7 @@ class Caller:
 
 
 _CALLER: Final = web.RequestKey("caller", Caller)
+_SESSION_ROUTES: Final = frozenset({"/v1/realtime", "/v1/duplex/info", "/api/offer", "/whip", "/whip/{call_id}"})
 _SCOPE_OF: Final[dict[Need, Scope]] = {Need.SESSION: "sessions", Need.WATCH: "dashboard"}
 
 
@@ -225,7 +226,7 @@ def need_of(request: web.Request) -> Need:
     """Return what the route of a request asks; a route that is not there asks for a key, and tells nobody else so."""
     resource = request.match_info.route.resource
     route = "" if resource is None else resource.canonical
-    if route == "/v1/realtime" or route == "/v1/duplex/info" or route.startswith("/v1/realtime/calls"):
+    if route in _SESSION_ROUTES or route.startswith("/v1/realtime/calls"):
         return Need.SESSION
     if route == "/v1/duplex/live":
         return Need.WATCH

@@ -3,6 +3,8 @@
 POST /v1/realtime/calls                        WebRTC offer → 201, answer, Location          calls
 POST /v1/realtime/calls/{id}/hangup            end a call                                    calls
 POST /v1/realtime/calls/{id}/accept|…          400: SIP only                                 calls
+POST, PATCH /api/offer                         Pipecat's browser clients: RTVI            pipecat
+POST /whip; PATCH, DELETE /whip/{id}           plain publishers                            whip
 GET  /v1/realtime                              WebSocket session                             websocket
 POST /v1/realtime/client_secrets               short-lived secrets for browsers              issue
 GET  /v1/duplex/info                           model, version                                health
@@ -27,7 +29,9 @@ from duplex.server.issue import IssueSecrets
 from duplex.server.keys import load_keys
 from duplex.server.middleware import make_middleware
 from duplex.server.page import add_page, page_dir
+from duplex.server.pipecat import PipecatCalls
 from duplex.server.websocket import WebSocketRoute
+from duplex.server.whip import Whip
 from duplex.telemetry import Observer, measure_load
 from duplex.telemetry.hub import Telemetry
 from duplex.telemetry.setup import ProcessClock
@@ -51,6 +55,8 @@ def create_app(
     hsts = settings.tls_certificate is not None
     app = web.Application(middlewares=[make_middleware(settings.cors_origins, access, hsts=hsts)])
     Calls(host, settings, access).add_to(app)
+    PipecatCalls(host, settings, access).add_to(app)
+    Whip(host, settings, access).add_to(app)
     WebSocketRoute(host, settings, access).add_to(app)
     IssueSecrets(secrets, settings, clock, issues=bool(keys)).add_to(app)
     if telemetry is not None:

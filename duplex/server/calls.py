@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from aiohttp import BodyPartReader, web
@@ -23,7 +25,7 @@ from duplex.server.host_contract import SessionHost
 from duplex.server.resume import not_resumable, owner_of, token_of
 from duplex.server.seats import Seat
 
-_CALL_ID = re.compile(r"rtc_[0-9A-Za-z_-]{1,64}")
+CALL_ID = re.compile(r"rtc_[0-9A-Za-z_-]{1,64}")
 _PARTS_MAX = 8
 
 
@@ -53,6 +55,25 @@ def busy(host: SessionHost, error: ServerBusy) -> ApiError:
         return ApiError(503, "not_ready", f"The server is not ready: {reasons}.", retry_after_s=error.retry_after_s)
     message = f"The server has no room for one more session. Try again in {error.retry_after_s} s."
     return ApiError(503, "server_busy", message, retry_after_s=error.retry_after_s)
+
+
+@contextmanager
+def refusals(host: SessionHost) -> Iterator[None]:
+    """Turn the host's reasons for taking no call into answers.
+
+    Raises:
+        ApiError: there was one.
+    """
+    try:
+        yield
+    except OfferError as error:
+        raise ApiError(error.status, "invalid_offer", error.message, "sdp") from None
+    except SessionRejected as error:
+        raise ApiError(400, error.code, error.message, error.param) from None
+    except ResumeRefused:
+        raise not_resumable() from None
+    except ServerBusy as error:
+        raise busy(host, error) from None
 
 
 class Calls:
@@ -90,23 +111,15 @@ class Calls:
             raise ApiError(408, "request_timeout", "The offer did not arrive in time.") from None
         session, locked = opening(caller_of(request), session)
         owner = owner_of(request, self._settings)
-        try:
+        with refusals(self._host):
             call_id, answer = await self._host.open_call(offer, session, owner, token, locked=locked)
-        except OfferError as error:
-            raise ApiError(error.status, "invalid_offer", error.message, "sdp") from None
-        except SessionRejected as error:
-            raise ApiError(400, error.code, error.message, error.param) from None
-        except ResumeRefused:
-            raise not_resumable() from None
-        except ServerBusy as error:
-            raise busy(self._host, error) from None
         seat.session_id = call_id
         headers = {"Location": f"/v1/realtime/calls/{call_id}", "Access-Control-Expose-Headers": "Location"}
         return web.Response(status=201, text=answer, content_type="application/sdp", headers=headers)
 
     async def _hangup(self, request: web.Request) -> web.Response:
         call_id = request.match_info["call_id"]
-        if not _CALL_ID.fullmatch(call_id) or not await self._host.hangup(call_id):
+        if not CALL_ID.fullmatch(call_id) or not await self._host.hangup(call_id):
             raise ApiError(404, "call_not_found", "There is no live call of this id.", "call_id")
         return web.Response(status=200)
 

@@ -91,6 +91,8 @@ class SessionHost(Protocol):
         token: str | None = None,
         *,
         locked: dict[str, Any] | None = None,
+        rtvi: bool = False,
+        lost: bool = False,
     ) -> tuple[str, str]:
         """Open a WebRTC session, or resume one.
 
@@ -98,6 +100,8 @@ class SessionHost(Protocol):
             owner: whose share of the stages it takes, and who may resume it.
             token: of the session to resume.
             locked: the session object of the lock that its client is under; None: under none.
+            rtvi: the client speaks RTVI.
+            lost: it comes back to a session that is no more, and is told so.
 
         Returns:
             The call's id (`rtc_…`) and the SDP answer.
@@ -107,6 +111,32 @@ class SessionHost(Protocol):
             ServerBusy: no room.
             ResumeRefused: there is nothing to resume.
         Cancel: closes what was opened.
+        """
+
+    def keep_token(self, call_id: str, token: str | None) -> str:
+        """Return the token by which an RTVI client names its call from now on, whatever becomes of its connection.
+
+        Args:
+            token: the one that it has; None: it has none yet.
+        Raises:
+            ResumeRefused: the call has ended.
+        """
+
+    def call_of(self, token: str, owner: Owner) -> str | None:
+        """Return the RTVI client's call that a token names, if it is the owner's and has not ended."""
+
+    async def answer_again(self, call_id: str, owner: Owner, offer_sdp: str) -> str | None:
+        """Take a further offer on a call's connection and return the answer; None as `add_candidates`.
+
+        Raises:
+            OfferError: it brings more than candidates.
+        """
+
+    async def add_candidates(self, call_id: str, owner: Owner, lines: Sequence[str]) -> bool:
+        """Take ICE candidates of a call's client; False where the owner has no connected call of this id.
+
+        Raises:
+            OfferError: there are too many.
         """
 
     def open_websocket(

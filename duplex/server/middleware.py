@@ -35,18 +35,18 @@ SECURITY_HEADERS: Final = {
 }
 _HSTS: Final = {"Strict-Transport-Security": "max-age=31536000"}
 _CORS = {
-    "Access-Control-Allow-Methods": "GET, POST, OPTIONS",
+    "Access-Control-Allow-Methods": "GET, POST, PATCH, DELETE, OPTIONS",
     "Access-Control-Allow-Headers": (
-        "Authorization, Content-Type, Duplex-Resume, X-OpenAI-Agents-SDK, X-Stainless-Arch, X-Stainless-Lang, "
+        "Authorization, Content-Type, Duplex-Resume, If-Match, X-OpenAI-Agents-SDK, X-Stainless-Arch, X-Stainless-Lang, "
         "X-Stainless-OS, X-Stainless-Package-Version, X-Stainless-Retry-Count, X-Stainless-Runtime, "
         "X-Stainless-Runtime-Version, X-Stainless-Timeout"
     ),
-    "Access-Control-Expose-Headers": "Location, Retry-After",
+    "Access-Control-Expose-Headers": "Location, Retry-After, ETag, Accept-Patch, Accept-Post",
     "Access-Control-Max-Age": "600",
 }
 _QUIET = frozenset({"/healthz", "/readyz", "/metrics"})
 """Asked every few seconds by machines: logged at debug level."""
-_API = "/v1/"
+_API = ("/v1/", "/api/", "/whip")
 
 
 def make_middleware(cors_origins: tuple[str, ...], access: Access, *, hsts: bool) -> Middleware:
@@ -79,8 +79,11 @@ async def _answer(request: web.Request, handler: Next, allowed: str | None, acce
     try:
         if allowed is None and request.path.startswith(_API):
             raise ApiError(403, "origin_not_allowed", "Pages of this origin may not use the API: server.cors_origins.")
-        if request.method == "OPTIONS" and allowed:
-            return web.Response(status=204)
+        if request.method == "OPTIONS":
+            if request.match_info.http_exception is None:  # the route says what it takes, to anybody
+                return await handler(request)
+            if allowed:
+                return web.Response(status=204)
         access.enter(request)
         return await handler(request)
     except ApiError as error:

@@ -145,6 +145,8 @@ class ItemDeleted:
 class ItemTruncated:
     item_id: str
     audio_end: Samples
+    heard: str | None = None
+    """Its words that were heard, where the server has found them out (WebRTC)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

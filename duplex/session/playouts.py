@@ -149,7 +149,7 @@ class Playouts:
             reply.reason = reason
             self._tell_done(reply)
         if self._webrtc and item is not None and item.heard is not None:
-            self._outbox.send(ItemTruncated(item_id=item.id, audio_end=item.heard))
+            self._outbox.send(ItemTruncated(item_id=item.id, audio_end=item.heard, heard=item.heard_text()))
         return not heard_chars and reply.greeting is None and not reply.called
 
     # Inside. --------------------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ def table(report: Callable[[Client, Pack], Report]) -> str:
     lines = ["| " + " | ".join(columns) + " |", "|" + " --- |" * len(columns)]
     for client in CLIENTS:
         done = report(client, "sim")
-        marks = ["✓" if done.passed(step) else "✗" for step in STEPS]
+        marks = ["–" if step in client.lacks else "✓" if done.passed(step) else "✗" for step in STEPS]
         if client.program == "pipecat_service":
             marks[STEPS.index("configure")] = marks[STEPS.index("text turn")]  # it does both in one
         more = [o.step if o.ok else f"{o.step} ✗" for o in done.outcomes if o.step not in STEPS]

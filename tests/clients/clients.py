@@ -22,6 +22,8 @@ class Client:
     """File of programs/, without its ending."""
     runs: Literal["here", "venv", "node", "page"]
     """In this environment, in that of the clients, in Node, or in a page in Chromium."""
+    lacks: tuple[str, ...] = ()
+    """Steps for which it has no means."""
 
     @property
     def id(self) -> str:
@@ -59,5 +61,13 @@ CLIENTS = (
     Client(
         package="@openai/agents-realtime", language="npm", way="RealtimeSession in a page, WebRTC",
         program="agents_page", runs="page",
+    ),
+    Client(
+        package="@pipecat-ai/client-js", language="npm", way="SmallWebRTCTransport in a page, WebRTC",
+        program="pipecat_page", runs="page", lacks=("tool call",),
+    ),
+    Client(
+        package="whip-whep", language="npm", way="WHIPClient in a page, WebRTC", program="whip_page", runs="page",
+        lacks=("configure", "text turn", "barge-in", "tool call"),
     ),
 )  # fmt: skip

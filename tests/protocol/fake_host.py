@@ -47,7 +47,7 @@ class FakeSession:
 
 
 class FakeHost:
-    """Implements `duplex.server.host_contract.SessionHost`."""
+    """Implements what these tests use of `duplex.server.host_contract.SessionHost`."""
 
     def __init__(self) -> None:
         self.pack = ModelPack(
@@ -88,6 +88,8 @@ class FakeHost:
         token: str | None = None,
         *,
         locked: dict[str, Any] | None = None,
+        rtvi: bool = False,
+        lost: bool = False,
     ) -> tuple[str, str]:
         self.tenants.append(owner.tenant)
         self.tokens.append(token)
