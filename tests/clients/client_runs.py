@@ -32,8 +32,10 @@ VENV_PYTHON = ROOT / ".venv-clients" / "bin" / "python"
 KEY = "a-key-of-the-client-tests"
 RATE = 24_000
 PROGRAM_S_MAX = 100.0
-_AT_ONCE: dict[Pack, int] = {"sim": 8, "local": 2}
+_AT_ONCE: dict[Pack, int] = {"sim": 8, "local": 3}
 """Programs at a time: with the test double they wait most of the time, with the model they share two cores."""
+_WAIT_STOP, _WITHOUT_A_PAUSE = 11, 7
+"""Sentences of the test data."""
 _WORD_MS = 250
 _SCRIPT = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen."
 _CHROMIUM_FLAGS = [
@@ -158,10 +160,14 @@ def _config(pack: Pack, origin: str, tls: Path) -> str:
 
 def _plan(pack: Pack, url: str, folder: Path) -> dict[str, Any]:
     asked, written = facts()[0], facts()[1]
-    recordings = {"question": fact_audio(0, "af_sarah", RATE), "interruption": sentence_audio(11, RATE)}
+    knows = pack == "local"
+    # The test double takes any pause for the end of a turn: what it is interrupted with has none.
+    interruption = sentence_audio(_WAIT_STOP if knows else _WITHOUT_A_PAUSE, RATE)
+    recordings = {"question": fact_audio(0, "af_sarah", RATE), "interruption": interruption}
+    folder = folder / f"{pack}-recordings"
+    folder.mkdir()
     for name, pcm in recordings.items():
         pcm.astype("<i2").tofile(folder / f"{name}.pcm")
-    knows = pack == "local"
     return {
         "url": url,
         "key": KEY,
@@ -216,7 +222,7 @@ class _PageServer:
         folder = self._folder / name
         folder.mkdir()
         for recording in ("question", "interruption"):
-            shutil.copy(plan[recording], folder)
+            shutil.copy(plan[recording], folder / f"{recording}.pcm")
         (folder / "plan.json").write_text(json.dumps(plan))
         script = f'<script type="module" src="/{program}.js"></script>\n'
         (folder / "index.html").write_text((PROGRAMS / "page.html").read_text() + script)

@@ -67,6 +67,7 @@ def test_defaults_are_resolved() -> None:
             "on_onset": "hold",
             "echo_cancellation": False,
             "resume": False,
+            "events": None,
             "greeting": "none",
         },  # fmt: skip
     }

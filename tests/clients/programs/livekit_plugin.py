@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from typing import Any
 
@@ -10,7 +11,7 @@ from livekit import rtc
 from livekit.agents import llm
 from livekit.plugins.openai.realtime import RealtimeModel, RealtimeSession
 from openai.types.realtime import ConversationItemRetrieveEvent
-from steps import MOMENT_S, RATE, Microphone, Plan, Waiter, check_answer, check_heard, read_plan, run
+from steps import BYTES_PER_S, MOMENT_S, RATE, Microphone, Plan, Waiter, check_answer, check_heard, read_plan, run
 
 
 @llm.function_tool
@@ -58,6 +59,8 @@ class Program:
         await self._session.update_chat_ctx(history)
         kept = [item.text_content for item in self._session.chat_ctx.items if item.type == "message"]
         assert kept == ["My name is Ada.", "Hello Ada."]
+        await self._session.update_chat_ctx(llm.ChatContext.empty())
+        assert self._session.chat_ctx.items == []
         updates = [event["session"] for event in self._events if event["type"] == "session.updated"]
         assert updates[-1]["instructions"] == "Answer in one sentence."
 
@@ -85,10 +88,11 @@ class Program:
         await asyncio.sleep(MOMENT_S)
         self._microphone.say(self._plan.interruption)
         await self._waiter.until(lambda: self._speech_started > onsets, "the interruption")
-        played_ms = int(1000 * (asyncio.get_running_loop().time() - began))
+        item_id = delta["item_id"]
+        passed_ms = 1000 * (asyncio.get_running_loop().time() - began)
+        played_ms = int(min(passed_ms, self._received_ms(item_id)))
         self._session.interrupt()
         said = await self._listen(generation)
-        item_id = delta["item_id"]
         self._session.truncate(message_id=item_id, modalities=["audio"], audio_end_ms=played_ms)
         await self._until("conversation.item.truncated")
         self._session.send_event(ConversationItemRetrieveEvent(type="conversation.item.retrieve", item_id=item_id))
@@ -155,6 +159,11 @@ class Program:
 
         await self._waiter.until(came, kind)
         return self._events[self._seen - 1]
+
+    def _received_ms(self, item_id: str) -> float:
+        deltas = [event for event in self._events if event["type"] == "response.output_audio.delta"]
+        received = sum(len(base64.b64decode(e["delta"])) for e in deltas if e["item_id"] == item_id)
+        return 1000 * received / BYTES_PER_S
 
     async def _say(self, text: str) -> None:
         """Write a turn into the conversation."""

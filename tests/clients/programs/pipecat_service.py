@@ -17,7 +17,6 @@ from pipecat.frames.frames import (
     InputAudioRawFrame,
     InterruptionFrame,
     LLMFullResponseEndFrame,
-    LLMMessagesAppendFrame,
     LLMRunFrame,
     LLMSetToolsFrame,
     OutputAudioRawFrame,
@@ -85,6 +84,7 @@ class Program(BaseObserver):
         self._llm.register_function("open_door", self._open_door)
         self._llm.add_event_handler("on_conversation_item_created", self._take_item)
         self._opened: list[Any] = []
+        self._tools_are_sent = False
         self._items: list[Any] = []
         self._seen: set[int] = set()
         self._frames: list[Frame] = []
@@ -128,8 +128,7 @@ class Program(BaseObserver):
 
     async def barge_in(self) -> None:
         began, items = len(self._frames), len(self._items)
-        message = {"role": "user", "content": self._plan.story}
-        await self._llm.queue_frame(LLMMessagesAppendFrame([message], run_llm=True))
+        await self._ask(self._plan.story)
         await self._waiter.until(lambda: self._of(OutputAudioRawFrame, began), "audio")
         await asyncio.sleep(MOMENT_S)
         self._microphone.say(self._plan.interruption)
@@ -147,10 +146,8 @@ class Program(BaseObserver):
     async def tool_call(self) -> None:
         began = len(self._frames)
         await self._worker.queue_frame(LLMSetToolsFrame(tools=ToolsSchema(standard_tools=[OPEN_DOOR])))
-        content = [ItemContent(type="input_text", text=self._plan.tool_request)]
-        item = ConversationItem(type="message", role="user", content=content)
-        await self._llm.send_client_event(ConversationItemCreateEvent(item=item))
-        await self._llm.send_client_event(ResponseCreateEvent())
+        await self._waiter.until(lambda: self._tools_are_sent, "the service to offer the tool")
+        await self._ask(self._plan.tool_request or "")
         await self._waiter.until(lambda: self._opened, "the tool call")
         assert len(self._opened) == 1 and "room" in self._opened[0]
         check_answer(await self._answer(began), ())
@@ -166,6 +163,9 @@ class Program(BaseObserver):
     # What comes and goes. -------------------------------------------------------------------------------------------
 
     async def on_push_frame(self, data: FramePushed) -> None:
+        if data.source is self._llm and isinstance(data.frame, LLMSetToolsFrame):
+            self._tools_are_sent = True
+            self._waiter.wake()
         if data.frame.id not in self._seen:
             self._seen.add(data.frame.id)
             self._frames.append(data.frame)
@@ -182,6 +182,12 @@ class Program(BaseObserver):
         self._opened.append(params.arguments)
         self._waiter.wake()
         await params.result_callback({"open": True})
+
+    async def _ask(self, text: str) -> None:
+        """Write a turn. The service's own way, LLMMessagesAppendFrame, writes what users say as the system's words."""
+        item = ConversationItem(type="message", role="user", content=[ItemContent(type="input_text", text=text)])
+        await self._llm.send_client_event(ConversationItemCreateEvent(item=item))
+        await self._llm.send_client_event(ResponseCreateEvent())
 
     def _roles(self) -> list[str]:
         return [message["role"] for message in self._context.get_messages()]
