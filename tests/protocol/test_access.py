@@ -73,7 +73,8 @@ async def code_of(response: Any) -> str:
     ("method", "path"),
     [
         ("POST", CALLS), ("POST", f"{CALLS}/rtc_1/hangup"), ("GET", SOCKET), ("POST", SECRETS),
-        ("GET", "/v1/duplex/info"), *(("GET", path) for path in OPERATOR_ROUTES),
+        ("POST", "/api/offer"), ("PATCH", "/api/offer"), ("POST", "/whip"), ("PATCH", "/whip/rtc_1"),
+        ("DELETE", "/whip/rtc_1"), ("GET", "/v1/duplex/info"), *(("GET", path) for path in OPERATOR_ROUTES),
     ],
 )  # fmt: skip
 async def test_without_a_key_nothing_is_done(method: str, path: str, headers: dict[str, str]) -> None:

@@ -88,6 +88,12 @@ async def gone(observer: Observer) -> None:
         await asyncio.sleep(0.01)
 
 
+def vanish(peer: RTCPeerConnection) -> None:
+    """Fall silent without a goodbye: the sockets close as those of a killed process do."""
+    for protocol in peer.sctp.transport.transport._connection._protocols:
+        protocol.transport.abort()
+
+
 def outputs(messages: list[Message]) -> list[tuple[str, str]]:
     return [(m["data"]["text"], m["data"]["spoken_status"]) for m in messages if m["type"] == "bot-output"]
 
@@ -158,6 +164,30 @@ async def test_a_client_comes_back_by_its_pc_id() -> None:
         await former.close()
         await client.peer.close()  # a Pipecat client has no other goodbye
         await gone(observer)
+
+
+async def test_a_client_that_vanishes_is_waited_for() -> None:
+    async with served(server={"vanish_timeout_s": 0.5}) as (http, observer):
+        client = Pipecat(http)
+        await client.ready()
+        client.send("send-text", content="My dog is called Rex.")
+        await client.until("bot-output")
+        former = client.peer
+        vanish(former)
+        while not observer.value("duplex_sessions_detached"):  # noqa: ASYNC110 - under the ceiling of `live`
+            await asyncio.sleep(0.01)
+        assert (await client.trickle([])).status == 404  # there is no connection
+        client.connect_anew()
+        refused = await client.offer()
+        assert (refused.status, (await refused.json())["error"]["code"]) == (409, "connection_lost")
+        await client.connect(restart=True)
+        seen = await client.until("server-message")
+        assert [message["type"] for message in seen[-3:]] == [
+            "user-stopped-speaking", "bot-stopped-speaking", "server-message",
+        ]  # fmt: skip
+        assert observer.value("duplex_resumes_total", outcome="resumed") == 1
+        for peer in (former, client.peer):
+            await peer.close()
 
 
 async def test_one_whose_session_is_over_gets_a_new_one_and_is_told() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,29 @@ async def test_one_that_offers_to_receive_hears_its_session() -> None:
         while loudest < 1000:
             loudest = int(np.abs((await publisher.tracks[0].recv()).to_ndarray().astype(np.int32)).max())
         assert channel.readyState == "open"
+        await publisher.peer.close()
+        await gone(observer)
+
+
+@pytest.mark.parametrize("locked", [False, True])
+async def test_one_that_only_sends_is_answered_in_text(locked: bool) -> None:
+    async with live(server={"api_keys": {"app": KEY}}) as (url, observer), ClientSession(url) as http:
+        asked = {"session": {"type": "realtime", "instructions": "Be brief."}, "duplex": {"locked": locked}}
+        bearer = {"Authorization": f"Bearer {KEY}"}
+        secret = await (await http.post("/v1/realtime/client_secrets", json=asked, headers=bearer)).json()
+        http.headers["Authorization"] = f"Bearer {secret['value']}"
+        publisher, events = Publisher(), asyncio.Queue[dict[str, Any]](maxsize=1000)
+        channel = publisher.peer.createDataChannel("oai-events")
+        channel.on("message", lambda text: events.put_nowait(json.loads(text)))
+        assert (await publisher.publish(http)).status == 201
+        session = (await events.get())["session"]
+        assert (session["output_modalities"], "instructions" in session) == (["text"], not locked)
+        channel.send(json.dumps({"type": "response.create"}))
+        kinds = [(await events.get())["type"]]
+        while kinds[-1] != "response.done":
+            kinds.append((await events.get())["type"])
+        assert "response.output_text.delta" in kinds
+        assert not {"output_audio_buffer.started", "response.output_audio_transcript.delta"} & {*kinds}
         await publisher.peer.close()
         await gone(observer)
 
