@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import deque
 
 from duplex.media.contract import Transport
-from duplex.protocol import WireEncoder, to_json
+from duplex.protocol import WireEncoder, sequence_of, to_json
+from duplex.protocol.missed import undelivered
 from duplex.session.events import ServerEvent, SessionCreated
+from duplex.session.messages import Connected
 
 _EARLY_EVENTS = 256
 
@@ -15,10 +17,12 @@ class ClientEvents:
     """Sends events in order.
 
     Args:
+        session_id: ends every event's id.
         encoder: the session's, which numbers them and keeps the newest for a resume.
     """
 
-    def __init__(self, encoder: WireEncoder) -> None:
+    def __init__(self, session_id: str, encoder: WireEncoder) -> None:
+        self._session_id = session_id
         self._encoder = encoder
         self.transport: Transport | None = None
         """The way to the client; None while it is away, or before it has come."""
@@ -26,6 +30,10 @@ class ClientEvents:
         """The client can be told of events."""
         self._away = False
         """Events are numbered and kept in the ring, and go nowhere."""
+        self._again = False
+        """The client has been told of events before."""
+        self._handed_over: int | None = None
+        """Number of the last event that was given to a data channel that is lost, while its connection lives."""
         self._early: deque[ServerEvent] = deque(maxlen=_EARLY_EVENTS)
         """What happened before the client could be told; overflow rule: `drop_oldest`."""
 
@@ -34,10 +42,46 @@ class ClientEvents:
         self.transport = None
         self.opened = False
         self._away = True
+        self._handed_over = None
 
-    def channel_open(self) -> None:
-        """The client can take events: the first that it is told is `session.created`."""
-        self._away = False
+    def pause(self) -> None:
+        """The client cannot be told of events, and its connection lives."""
+        if self.opened:
+            self._handed_over = self._encoder.sequence
+        self.opened = False
+        self._away = self._again
+
+    def channel_open(self, last_event_id: str | None) -> Connected:
+        """The client can take events: the first that it is told is what it missed, or `session.created`.
+
+        Args:
+            last_event_id: id of the last event that it saw; None: it saw none, or does not say.
+        Returns:
+            What the core has to be told.
+        """
+        again, self._again = self._again, True
+        seen = self._handed_over if last_event_id is None else sequence_of(last_event_id, self._session_id)
+        missed = None if seen is None else self._encoder.ring.since(seen)
+        self._handed_over = None
+        if missed is None:
+            self._away = self.opened = False
+            return Connected(again=again)
+        self._away = True  # until `replay`
+        return Connected(again=again, seen=seen, missed=len(missed), undelivered=undelivered(missed))
+
+    def replay(self, seen: int, without: tuple[str, ...]) -> None:
+        """Send again what came after an event, and go on with what comes.
+
+        Args:
+            seen: number of the last event that the client saw.
+            without: items whose audio is left out.
+        """
+        missed = self._encoder.ring.since(seen)
+        assert missed is not None and self.transport is not None, "it was asked for a moment ago"
+        self._away, self.opened = False, True
+        for entry in missed:
+            if entry.event is not None and (entry.audio is None or entry.audio.item_id not in without):
+                self.transport.send(to_json(entry.event))
 
     def send(self, event: ServerEvent) -> None:
         """Tell the client of an event, now or as soon as it can be told."""

@@ -53,6 +53,10 @@ class Resumption:
         """Note who opened a session."""
         self._owners[session] = owner
 
+    def owner(self, session: str) -> Owner:
+        """Return who opened a session that lives."""
+        return self._owners[session]
+
     def ended(self, session: str) -> None:
         """A session has ended: nothing resumes it."""
         del self._owners[session]

@@ -20,7 +20,7 @@ from duplex.server.answers import ApiError
 from duplex.server.body import bounded, read_body, text_of
 from duplex.server.client_secrets import merge
 from duplex.server.host_contract import SessionHost
-from duplex.server.resume import not_resumable, owner_of, token_of
+from duplex.server.resume import last_event_id_of, not_resumable, owner_of, token_of
 from duplex.server.seats import Seat
 
 _CALL_ID = re.compile(r"rtc_[0-9A-Za-z_-]{1,64}")
@@ -91,7 +91,9 @@ class Calls:
         session, locked = opening(caller_of(request), session)
         owner = owner_of(request, self._settings)
         try:
-            call_id, answer = await self._host.open_call(offer, session, owner, token, locked=locked)
+            call_id, answer = await self._host.open_call(
+                offer, session, owner, token, locked=locked, last_event_id=last_event_id_of(request)
+            )
         except OfferError as error:
             raise ApiError(error.status, "invalid_offer", error.message, "sdp") from None
         except SessionRejected as error:

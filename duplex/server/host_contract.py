@@ -20,8 +20,12 @@ class EventSink(Protocol):
     def backlog_ms(self) -> int:
         """Input that has arrived and is not analysed yet."""
 
-    def channel_open(self) -> None:
-        """Events can be sent; called once, before the first `receive`."""
+    def channel_open(self, last_event_id: str | None = None) -> None:
+        """Events can be sent; called once, before the first `receive`.
+
+        Args:
+            last_event_id: id of the last event that the client saw of the session that it comes back to, as it says.
+        """
 
     def receive(self, text: str | bytes) -> None:
         """Take one client event; bytes when it was no text."""
@@ -91,6 +95,7 @@ class SessionHost(Protocol):
         token: str | None = None,
         *,
         locked: dict[str, Any] | None = None,
+        last_event_id: str | None = None,
     ) -> tuple[str, str]:
         """Open a WebRTC session, or resume one.
 
@@ -98,6 +103,7 @@ class SessionHost(Protocol):
             owner: whose share of the stages it takes, and who may resume it.
             token: of the session to resume.
             locked: the session object of the lock that its client is under; None: under none.
+            last_event_id: id of the last event that the client saw of that session.
 
         Returns:
             The call's id (`rtc_…`) and the SDP answer.
