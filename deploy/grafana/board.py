@@ -282,6 +282,13 @@ _ROWS: Final = (
                 queries=((total("duplex_resumes_total", "outcome"), "{{outcome}}"),),
             ),
             Panel(
+                title="Events sent again after a lost connection", kind="timeseries", unit="ops",
+                queries=(
+                    (total("duplex_replayed_events_total"), "by us"),
+                    (total("duplex_repeated_events_total"), "by clients, and ignored"),
+                ),
+            ),
+            Panel(
                 title="Asked for", kind="timeseries", unit="ops", stacked=True,
                 queries=((total("duplex_admission_total", "decision, reason"), "{{decision}} {{reason}}"),),
             ),

@@ -17,6 +17,7 @@ from duplex.actor.client_events import ClientEvents
 from duplex.actor.context import ActorContext
 from duplex.actor.microphone import Microphone
 from duplex.actor.resume import Way
+from duplex.actor.seen_events import SeenEvents
 from duplex.actor.speaker import Speaker
 from duplex.actor.speakers_beside import SpeakersBeside
 from duplex.media.contract import OutputPacket, ReceiverReport, Transport, VideoFrame
@@ -33,7 +34,8 @@ from duplex.payloads import (
     Utterance,
     VoiceWindow,
 )
-from duplex.protocol import AppendAudio, Decoded, TransportName, WireEncoder, decode
+from duplex.protocol import AppendAudio, ComeBack, Decoded, TransportName, WireEncoder, decode
+from duplex.protocol.errors import SESSION_NOT_RESUMABLE
 from duplex.protocol.rtvi import ClientReady, DisconnectBot, RtviWire
 from duplex.session.config import SessionConfig
 from duplex.session.core import EXPIRED
@@ -49,13 +51,14 @@ from duplex.session.effects import (
     OfferResume,
     ReleaseOutput,
     Repace,
+    Replay,
     Send,
     Submit,
     SubmitPicture,
     SubmitUtterance,
 )
 from duplex.session.events import SessionToken
-from duplex.session.messages import Connected, Detached, Disconnected, Inbound, Network, Sampled, StageOutput
+from duplex.session.messages import Detached, Disconnected, Inbound, Network, Rejected, Sampled, StageOutput
 from duplex.session.view import LaneState
 from duplex.stages.contract import Role
 from duplex.units import MonoNs, RtpTicks, ns_from_ms
@@ -92,15 +95,18 @@ class SessionActor:
         self._on_closed = on_closed
         traits = context.traits(transport_name, tenant)
         self._core = context.make_core(session_id, config, context.settings, traits, new_id, next_job)
-        conversation_id = new_id("conv")
+        kept, conversation_id = context.settings.conversation, new_id("conv")
         encoder = WireEncoder(
             session_id=session_id,
             conversation_id=conversation_id,
             transport=transport_name,
-            ring_events_max=context.settings.conversation.event_ring_max,
+            ring_events_max=kept.event_ring_max,
+            ring_bytes_max=kept.event_ring_bytes_max,
+            ring_audio_bytes_max=kept.event_ring_audio_bytes_max,
         )
         self._rtvi = rtvi
-        self._events = ClientEvents(rtvi or encoder)
+        self._events = ClientEvents(session_id, encoder, rtvi)
+        self._seen = SeenEvents(kept.event_ids_max)
         self._microphone = Microphone(session_id, context, traits, self._core, next_job)
         self._speaker = Speaker(session_id, context, traits, self._core.lane, self.post, self._events.send)
         self._beside = SpeakersBeside(
@@ -173,10 +179,14 @@ class SessionActor:
         """Media can flow."""
         _log.info("media_connected", session_id=self.session_id)
 
-    def channel_open(self) -> None:
-        """Events can be sent."""
+    def channel_open(self, last_event_id: str | None = None) -> None:
+        """Events can be sent; see `MediaSink`."""
         if self._rtvi is None or self._rtvi.ready:
-            self._begin_events()
+            self.post(self._events.channel_open(last_event_id))
+
+    def channel_lost(self) -> None:
+        """Events cannot be sent for a while; media flows on."""
+        self._events.pause()
 
     def receive(self, text: str | bytes) -> None:
         """Take one client event as it came off the wire."""
@@ -194,13 +204,21 @@ class SessionActor:
             arrived=self._microphone.arrived,
             unknown_fields=self.unknown_fields,
         )
-        self._take(message)
+        if self.resumable and self._seen.repeated(message.event_id):
+            self._context.observe("duplex_repeated_events_total", 1, {})
+        else:
+            self._take(message)
 
     def closed(self, reason: str) -> None:
         """The transport is gone: every stage gives back what it holds."""
         if self._closed:
             return
         self.post(Disconnected(reason=reason))
+
+    def refuse_return(self, event_id: str | None) -> None:
+        """Answer a `duplex.session.resume` that resumes nothing: the session stays as it is."""
+        message = "The token resumes no session on this connection: it was used, its time is over, or it is not yours."
+        self.post(Rejected(code=SESSION_NOT_RESUMABLE, message=message, param="token", event_id=event_id))
 
     # For the shell around it. ---------------------------------------------------------------------------------------
 
@@ -269,19 +287,17 @@ class SessionActor:
         match message:
             case AppendAudio(pcm=pcm):
                 self._microphone.append(np.frombuffer(pcm, dtype="<i2").astype(np.int16, copy=False))
+            case ComeBack():
+                self._context.come_back(self.session_id, message)
             case ClientReady():
                 if not self._events.opened:
-                    self._begin_events()
+                    self.post(self._events.channel_open(None))
             case DisconnectBot():
                 self._part()
                 if self._events.transport is not None:
                     self._context.close(self._events.transport, "client")
             case _:
                 self.post(message)
-
-    def _begin_events(self) -> None:
-        self._events.channel_open()
-        self.post(Connected())
 
     def _part(self) -> None:
         """Tell the client that the server ends the session, where its dialect has a word for it."""
@@ -336,8 +352,8 @@ class SessionActor:
                 self._runners.repace(role, job_id, pace)
             case EndSession(reason=reason):
                 self._ending = reason
-            case OfferResume():
-                self._offer_resume()
+            case Replay() | OfferResume():
+                self._execute_return(effect)
             case _:
                 self._execute_output(effect)
 
@@ -359,7 +375,10 @@ class SessionActor:
             case ReleaseOutput(reply=reply, content=content):
                 self.egress.release(reply, content)
 
-    def _offer_resume(self) -> None:
+    def _execute_return(self, effect: Replay | OfferResume) -> None:
+        if isinstance(effect, Replay):
+            self._events.replay(effect.seen, effect.without)
+            return
         token = self._context.offer(self.session_id)
         if token is not None:
             self._events.send(SessionToken(token=token, window_s=self._context.settings.server.resume_window_s))

@@ -29,17 +29,29 @@ class Attachment:
         session: whose.
         now: the clock.
         lost: told once why the transport is gone, unless the hold was released before.
+        last_event_id: of the last event that the client saw, as it said when it came.
     """
 
-    def __init__(self, session: Attachable, now: Callable[[], MonoNs], lost: Callable[[Attachment, str], None]) -> None:
+    def __init__(
+        self, session: Attachable, now: Callable[[], MonoNs], lost: Callable[[Attachment, str], None],
+        last_event_id: str | None = None,
+    ) -> None:  # fmt: skip
         self._session: Attachable | None = session
+        self._last_event_id = last_event_id
         self._now = now
         self._lost = lost
         self.transport: Transport | None = None
+        self.received = 0
+        """Events that came from the client."""
         self.opened = False
         """The client could be told of events."""
         self.heard_at = now()
         """When the client last gave a sign of life."""
+
+    def move(self, session: Attachable, lost: Callable[[Attachment, str], None]) -> None:
+        """Hold another session from now on; arguments as in the beginning."""
+        self._session = session
+        self._lost = lost
 
     def release(self) -> None:
         """End the hold: the transport is heard no more."""
@@ -83,16 +95,23 @@ class Attachment:
         if self._session is not None:
             self._session.connected()
 
-    def channel_open(self) -> None:
+    def channel_open(self, last_event_id: str | None = None) -> None:
         """See `MediaSink`."""
         self.heard_at = self._now()
         if self._session is not None:
             self.opened = True
-            self._session.channel_open()
+            said, self._last_event_id = self._last_event_id, None
+            self._session.channel_open(last_event_id or said)
+
+    def channel_lost(self) -> None:
+        """See `MediaSink`."""
+        if self._session is not None:
+            self._session.channel_lost()
 
     def receive(self, text: str | bytes) -> None:
         """See `MediaSink`."""
         self.heard_at = self._now()
+        self.received += 1
         if self._session is not None:
             self._session.receive(text)
 

@@ -6,14 +6,16 @@ from collections import deque
 from typing import Any, Protocol
 
 from duplex.media.contract import Transport
-from duplex.protocol import to_json
+from duplex.protocol import WireEncoder, sequence_of, to_json
+from duplex.protocol.missed import undelivered
 from duplex.session.events import ServerEvent, SessionCreated
+from duplex.session.messages import Connected
 
 _EARLY_EVENTS = 256
 
 
-class Encoder(Protocol):
-    """Words what a client is told, in the dialect that it speaks."""
+class Dialect(Protocol):
+    """Words what a client is told that speaks no Realtime events."""
 
     def encode(self, event: ServerEvent) -> list[dict[str, Any]]:
         """Return what one core event is on the wire, in sending order."""
@@ -23,17 +25,25 @@ class ClientEvents:
     """Sends events in order.
 
     Args:
-        encoder: the session's.
+        session_id: ends every event's id.
+        encoder: the session's, which numbers them and keeps the newest for a resume.
+        dialect: words them in its place, and then none is numbered or kept; None: it does.
     """
 
-    def __init__(self, encoder: Encoder) -> None:
+    def __init__(self, session_id: str, encoder: WireEncoder, dialect: Dialect | None = None) -> None:
+        self._session_id = session_id
         self._encoder = encoder
+        self._dialect = dialect
         self.transport: Transport | None = None
         """The way to the client; None while it is away, or before it has come."""
         self.opened = False
         """The client can be told of events."""
         self._away = False
         """Events are numbered and kept in the ring, and go nowhere."""
+        self._again = False
+        """The client has been told of events before."""
+        self._handed_over: int | None = None
+        """Number of the last event that was given to a data channel that is lost, while its connection lives."""
         self._early: deque[ServerEvent] = deque(maxlen=_EARLY_EVENTS)
         """What happened before the client could be told; overflow rule: `drop_oldest`."""
 
@@ -42,24 +52,63 @@ class ClientEvents:
         self.transport = None
         self.opened = False
         self._away = True
+        self._handed_over = None
 
-    def channel_open(self) -> None:
-        """The client can take events: the first that it is told is `session.created`."""
-        self._away = False
+    def pause(self) -> None:
+        """The client cannot be told of events, and its connection lives."""
+        if self.opened:
+            self._handed_over = self._encoder.sequence if self._dialect is None else None
+        self.opened = False
+        self._away = self._again
+
+    def channel_open(self, last_event_id: str | None) -> Connected:
+        """The client can take events: the first that it is told is what it missed, or `session.created`.
+
+        Args:
+            last_event_id: id of the last event that it saw; None: it saw none, or does not say.
+        Returns:
+            What the core has to be told.
+        """
+        again, self._again = self._again, True
+        seen = self._handed_over if last_event_id is None else sequence_of(last_event_id, self._session_id)
+        missed = None if seen is None else self._encoder.ring.since(seen)
+        self._handed_over = None
+        if missed is None:
+            self._away = self.opened = False
+            return Connected(again=again)
+        self._away = True  # until `replay`
+        return Connected(again=again, seen=seen, missed=len(missed), undelivered=undelivered(missed))
+
+    def replay(self, seen: int, without: tuple[str, ...]) -> None:
+        """Send again what came after an event, and go on with what comes.
+
+        Args:
+            seen: number of the last event that the client saw.
+            without: items whose audio is left out.
+        """
+        missed = self._encoder.ring.since(seen)
+        assert missed is not None and self.transport is not None, "it was asked for a moment ago"
+        self._away, self.opened = False, True
+        for entry in missed:
+            if entry.event is not None and (entry.audio is None or entry.audio.item_id not in without):
+                self.transport.send(to_json(entry.event))
 
     def send(self, event: ServerEvent) -> None:
         """Tell the client of an event, now or as soon as it can be told."""
         if self._away:
-            self._encoder.encode(event)
+            self._encode(event)
             return
         if self.transport is None:
             return
         if not self.opened and not isinstance(event, SessionCreated):
             self._early.append(event)
             return
-        for wire in self._encoder.encode(event):
+        for wire in self._encode(event):
             self.transport.send(to_json(wire))
         if not self.opened:
             self.opened = True
             while self._early:
                 self.send(self._early.popleft())
+
+    def _encode(self, event: ServerEvent) -> list[dict[str, Any]]:
+        return (self._dialect or self._encoder).encode(event)

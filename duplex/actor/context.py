@@ -9,7 +9,7 @@ from duplex.actor.watch import MakeCore, Watch
 from duplex.config import Settings
 from duplex.media.contract import Transport
 from duplex.media.processing import Make
-from duplex.protocol import TransportName, WireProfile
+from duplex.protocol import ComeBack, TransportName, WireProfile
 from duplex.session.core import SessionCore
 from duplex.session.traits import Traits
 from duplex.stages.contract import Role
@@ -34,6 +34,8 @@ class ActorContext:
     """Makes a session's core; a recorder makes one that is under record."""
     offer: Callable[[str], str | None] = lambda session_id: None
     """Makes the next token that resumes a session; None: no session can be resumed."""
+    come_back: Callable[[str, ComeBack], None] = lambda session_id, asked: None
+    """Takes a client's wish to go on with another session, or with this one, on the connection that this one has."""
     processing: Make | None = None
     """Makes the module that cancels echo and noise; None: audio is taken as it comes."""
 

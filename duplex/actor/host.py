@@ -34,7 +34,7 @@ from duplex.media.warm import warm_media
 from duplex.pacing.admission import Limit
 from duplex.pacing.policies import make_policy
 from duplex.payloads import JobId
-from duplex.protocol import TransportName, WireProfile, initial
+from duplex.protocol import ComeBack, ResumeRefused, TransportName, WireProfile, initial
 from duplex.protocol.images import bounds_of
 from duplex.protocol.rtvi import RtviWire
 from duplex.protocol.tools import bounds_of as tool_bounds
@@ -136,7 +136,7 @@ class SessionHost:
         self._context = ActorContext(
             settings=settings, profile=_profile(settings, pack, recorded=recorder is not None), runners=self._runners,
             executor=self._executor, observe=observe,
-            close=self._close_transport, tick_ms=pack.tick_ms, watch=watch, offer=self._resume.offer,
+            close=self._close_transport, tick_ms=pack.tick_ms, watch=watch, offer=self._resume.offer, come_back=self._come_back,
             processing=_processing(settings), make_core=SessionCore if recorder is None else recorder.core,
         )  # fmt: skip
         self._door = Door(
@@ -251,6 +251,7 @@ class SessionHost:
         locked: dict[str, Any] | None = None,
         rtvi: bool = False,
         lost: bool = False,
+        last_event_id: str | None = None,
     ) -> tuple[str, str]:
         """Open a WebRTC session, or resume one; return the call's id and the SDP answer.
 
@@ -260,6 +261,7 @@ class SessionHost:
             locked: the session object of the lock that its client is under; None: under none.
             rtvi: the client speaks RTVI.
             lost: it comes back to a session that is no more, and is told so.
+            last_event_id: id of the last event that the client saw of that session; its data channel may name a later one.
 
         Raises:
             OfferError: the offer is wrong. SessionRejected: the session object is. ServerBusy: no room.
@@ -273,7 +275,7 @@ class SessionHost:
             self._door.admit(self.not_ready_reasons)
             wire = RtviWire(self._context.profile, lambda: datetime.now(UTC).isoformat(), lost=lost) if rtvi else None
             actor = self._open(call_id, config, "webrtc", new_id, owner, wire)
-        attachment = self._attachment(actor)
+        attachment = self._attachment(actor, last_event_id)
         peer = WebRtcPeer(
             sink=attachment, ticker=self._ticker, media=self._media, server=self._settings.server,
             label=RTVI_LABEL if rtvi else LABEL,
@@ -436,12 +438,15 @@ class SessionHost:
 
     def _peer(self, call_id: str, owner: Owner) -> WebRtcPeer | None:
         attachment = self._attachments.get(call_id)
-        if attachment is None or self._resume.owner_of(call_id) != owner:
+        if attachment is None or self._resume.owner(call_id) != owner:
             return None
         return attachment.transport if isinstance(attachment.transport, WebRtcPeer) else None
 
-    def _attachment(self, actor: SessionActor) -> Attachment:
-        return Attachment(actor, self._executor.now, lambda attachment, reason: self._lost(actor, attachment, reason))
+    def _attachment(self, actor: SessionActor, last_event_id: str | None = None) -> Attachment:
+        return Attachment(actor, self._executor.now, self._lost_of(actor), last_event_id)
+
+    def _lost_of(self, actor: SessionActor) -> Callable[[Attachment, str], None]:
+        return lambda attachment, reason: self._lost(actor, attachment, reason)
 
     def _attach(self, actor: SessionActor, attachment: Attachment, transport: Transport, *, resumed: bool) -> None:
         """Give a session its transport; a former one that is still there goes."""
@@ -459,6 +464,28 @@ class SessionHost:
         actor.attach(transport)
         if resumed:
             self._resume.attached(actor.session_id)
+
+    def _come_back(self, session_id: str, asked: ComeBack) -> None:
+        """A client wants to go on, on the connection of this session, with the one that its token resumes."""
+        here, attachment = self._actors[session_id], self._attachments[session_id]
+        try:
+            actor = self._actors[self._resume.find(asked.token, self._resume.owner(session_id))]
+            if actor is here and here.transport_name == "webrtc":  # on another data channel of the same call
+                here.channel_open(asked.last_event_id)
+                return
+            first = attachment.received == 1 and actor is not here
+            if not first or not here.transport_name == actor.transport_name == "websocket":
+                self._resume.refuse()
+        except ResumeRefused:
+            here.refuse_return(asked.event_id)
+            return
+        transport = attachment.transport
+        assert transport is not None, "the client has spoken on it"
+        self._detach(here, attachment)
+        here.closed("resumed")
+        attachment.move(actor, self._lost_of(actor))
+        self._attach(actor, attachment, transport, resumed=True)
+        attachment.channel_open(asked.last_event_id)
 
     def _detach(self, actor: SessionActor, attachment: Attachment) -> None:
         del self._attachments[actor.session_id]

@@ -57,6 +57,10 @@ class Resumption:
         """Note who opened a session."""
         self._owners[session] = owner
 
+    def owner(self, session: str) -> Owner:
+        """Return who opened a session that lives."""
+        return self._owners[session]
+
     def ended(self, session: str) -> None:
         """A session has ended: nothing resumes it."""
         del self._owners[session]
@@ -80,10 +84,6 @@ class Resumption:
         kept = token or draw(PREFIX)
         self._sessions.offer(session, self._owners[session], kept)
         return kept
-
-    def owner_of(self, session: str) -> Owner | None:
-        """Return who opened a session; None: there is none of this id."""
-        return self._owners.get(session)
 
     def session_of(self, token: str, owner: Owner) -> str | None:
         """Return the session that a token would resume, if any."""

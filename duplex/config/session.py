@@ -34,6 +34,12 @@ class ConversationSettings(Section):
     """Items in the `input` of one response."""
     event_ring_max: int = Field(1_000, ge=1)
     """Server events kept for a resume."""
+    event_ring_bytes_max: int = Field(2 * 1024 * 1024, ge=1024)
+    """Bytes of text in them; past it the oldest events go."""
+    event_ring_audio_bytes_max: int = Field(2 * 1024 * 1024, ge=0)
+    """Bytes of audio in them (WebSocket, base64; 64 kB are a second at 24 kHz); past it the oldest audio goes, and the events stay."""
+    event_ids_max: int = Field(1_000, ge=0)
+    """Ids of client events remembered, where `duplex.resume` is on, so that one that is sent again is not applied again."""
     history_tokens_max: int | None = Field(None, ge=64)
     """Tokens of conversation the thinker is given at most, by the model pack's count; unset takes the pack's own bound. Past
     it whole oldest turns are left out; the instructions stay."""

@@ -7,6 +7,9 @@ So a channel with id 0 stands ready. If nothing was opened in band shortly after
 speaks on it, and what it said is kept (bounded) until the client proves to be there by a message. If the client then
 opens one in band after all, what was said is said again there. Messages on an id that nobody listens to are harmless.
 
+A channel that is closed while the connection lives may be opened again. Its field `protocol` says by `duplex-last.EVENT_ID`
+what its client saw last (docs/resume.md).
+
 Source: RFC 8831; RFC 8832; field case C12.
 """
 
@@ -23,6 +26,8 @@ from duplex.media import rtc
 LABEL = "oai-events"
 RTVI_LABEL = "chat"
 """As Pipecat's clients call it."""
+LAST_SEEN = "duplex-last."
+"""Begins a channel's protocol that names the last event which the client saw."""
 _GRACE_S = 0.5
 """Wait for an in-band channel after the association is up."""
 _JOURNAL_BYTES_MAX = 1024 * 1024
@@ -37,7 +42,8 @@ class EventsChannel:
         pc: a connection whose offer has a data channel section.
         label: name of the channel that the client opens; others are closed.
         outbox_bytes_max: bytes that may wait for the client.
-        on_open: called once, when events can be sent.
+        on_open: called when events can be sent, with the id of the last event that the client saw, if it says that.
+        on_lost: called when they cannot be sent any more; `on_open` may follow.
         on_message: called with each message of the client.
         on_overflow: called when more waits than the bound.
     """
@@ -48,13 +54,15 @@ class EventsChannel:
         *,
         label: str,
         outbox_bytes_max: int,
-        on_open: Callable[[], None],
+        on_open: Callable[[str | None], None],
+        on_lost: Callable[[], None],
         on_message: Callable[[str | bytes], None],
         on_overflow: Callable[[], None],
     ) -> None:
         self._label = label
         self._outbox_max = outbox_bytes_max
         self._on_open = on_open
+        self._on_lost = on_lost
         self._on_message = on_message
         self._on_overflow = on_overflow
         self._loop = asyncio.get_running_loop()
@@ -68,6 +76,7 @@ class EventsChannel:
         self._negotiated = rtc.events_channel(pc, label)
         self._negotiated.on("open", self._association_up)
         self._negotiated.on("message", self._message_on_negotiated)
+        self._negotiated.on("close", lambda: self._closed(self._negotiated))
         pc.on("datachannel", self._opened_in_band)
 
     def send(self, event: str) -> None:
@@ -116,7 +125,7 @@ class EventsChannel:
         self._forget()
         if not self._opened:
             self._opened = True
-            self._on_open()
+            self._on_open(_last_seen(channel))
 
     def _association_up(self) -> None:
         if self._chosen is None:
@@ -127,7 +136,7 @@ class EventsChannel:
             self._unproven = True
             self._chosen = self._negotiated
             self._opened = True
-            self._on_open()
+            self._on_open(None)
 
     def _message_on_negotiated(self, message: str | bytes) -> None:
         if self._chosen is None:
@@ -142,11 +151,17 @@ class EventsChannel:
         if channel.label != self._label or (self._chosen is not None and not self._unproven):
             channel.close()
             return
-
-        def closed() -> None:
-            if self._chosen is channel:
-                self._chosen = None
-
         channel.on("message", self._on_message)
-        channel.on("close", closed)
+        channel.on("close", lambda: self._closed(channel))
         self._choose(channel)
+
+    def _closed(self, channel: RTCDataChannel) -> None:
+        if self._chosen is channel:
+            self._chosen = None
+            self._opened = False
+            self._on_lost()
+
+
+def _last_seen(channel: RTCDataChannel) -> str | None:
+    protocol: str = channel.protocol
+    return protocol.removeprefix(LAST_SEEN) if protocol.startswith(LAST_SEEN) else None

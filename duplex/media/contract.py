@@ -86,8 +86,15 @@ class MediaSink(Protocol):
     def connected(self) -> None:
         """Media can flow; called once."""
 
-    def channel_open(self) -> None:
-        """Events can be sent (the data channel is open); called once, after or before `connected`."""
+    def channel_open(self, last_event_id: str | None = None) -> None:
+        """Events can be sent (the data channel is open); called after or before `connected`, and again after `channel_lost`.
+
+        Args:
+            last_event_id: id of the last event that the client saw before, as it says.
+        """
+
+    def channel_lost(self) -> None:
+        """The data channel is gone, the connection is not: no event can be sent until another is open."""
 
     def receive(self, text: str | bytes) -> None:
         """Take one client event as it came off the wire."""

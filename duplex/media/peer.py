@@ -150,6 +150,7 @@ class WebRtcPeer:
                 label=self._label,
                 outbox_bytes_max=server.outbox_bytes_max,
                 on_open=self._guarded(self._sink.channel_open),
+                on_lost=self._guarded(self._sink.channel_lost),
                 on_message=self._guarded(self._sink.receive),
                 on_overflow=lambda: self._end("error"),
             )

@@ -1,12 +1,14 @@
 """Realtime events of the wire ↔ messages and events of the core; nothing else knows the wire."""
 
-from duplex.protocol.decode import AppendAudio, Decoded, TransportName, decode
+from duplex.protocol.decode import AppendAudio, ComeBack, Decoded, TransportName, decode
 from duplex.protocol.encode import WireEncoder, to_json
 from duplex.protocol.errors import ProtocolError, RemoteProtocolError, ResumeRefused, ServerBusy, SessionRejected
+from duplex.protocol.event_ids import sequence_of
 from duplex.protocol.session_config import WireProfile, initial
 
 __all__ = [
     "AppendAudio",
+    "ComeBack",
     "Decoded",
     "ProtocolError",
     "RemoteProtocolError",
@@ -18,5 +20,6 @@ __all__ = [
     "WireProfile",
     "decode",
     "initial",
+    "sequence_of",
     "to_json",
 ]

@@ -220,9 +220,13 @@ class DuplexPlaybackReport(_Event):
 
 
 class DuplexSessionResume(_Event):
-    """Come back to a session (resume.md)."""
+    """Come back to a session (resume.md): the first event of a new WebSocket, or on a new data channel of the same call."""
 
     type: Literal["duplex.session.resume"]
+    token: Annotated[str, Field(max_length=128)]
+    """The newest that the session gave."""
+    last_event_id: Annotated[str | None, Field(max_length=EVENT_ID_CHARS_MAX)] = None
+    """Id of the last event that was seen: those after it are sent again. Without it the conversation is told as it stands."""
 
 
 ClientEvent = Annotated[

@@ -68,7 +68,16 @@ class AppendAudio:
     event_id: str | None = None
 
 
-Decoded = ClientMessage | AppendAudio
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComeBack:
+    """duplex.session.resume: for the shell, which knows all sessions."""
+
+    token: str
+    last_event_id: str | None
+    event_id: str | None = None
+
+
+Decoded = ClientMessage | AppendAudio | ComeBack
 _PlainEvent = (
     wire.Commit
     | wire.Clear
@@ -180,10 +189,8 @@ def _translate(event: wire.ClientEvent, context: _Context) -> Decoded:
             return _any_item(event, context.profile)
         case wire.ResponseCreate():
             return _create_reply(event, context)
-        case wire.DuplexSessionResume():
-            raise RemoteProtocolError(
-                errors.UNSUPPORTED, "A session is resumed with a connection, not within one: docs/resume.md.", "type"
-            )
+        case wire.DuplexSessionResume(token=token, last_event_id=last):
+            return ComeBack(token=token, last_event_id=last, event_id=event.event_id)
         case _:
             return _translate_plain(event, context.arrived)
 

@@ -33,8 +33,9 @@ from typing import Any, assert_never
 from duplex.protocol import wire_objects
 from duplex.protocol.decode import TransportName
 from duplex.protocol.encode_calls import OpenCalls
+from duplex.protocol.event_ids import event_id_of
 from duplex.protocol.lock import shown
-from duplex.protocol.ring import EventRing
+from duplex.protocol.ring import AUDIO_BYTES_MAX, BYTES_MAX, AudioPlace, EventRing
 from duplex.session.events import (
     CallArguments,
     CallDone,
@@ -70,7 +71,7 @@ from duplex.session.events import (
     TurnLimited,
     TurnMetrics,
 )
-from duplex.units import ms_from_samples
+from duplex.units import Samples, ms_from_samples
 
 _Event = dict[str, Any]
 _CallEvent = CallStarted | CallArguments | CallDone
@@ -94,6 +95,8 @@ class _OpenReply:
     texts: list[str] = field(default_factory=list)
     outputs: int = 0
     """Items that have begun."""
+    audio: Samples = Samples(0)
+    """Content position of the end of the audio that was encoded."""
 
 
 class WireEncoder:
@@ -103,12 +106,13 @@ class WireEncoder:
         session_id: ends every event id, so that ids of two sessions never meet.
         conversation_id: id of the session's conversation.
         transport: `output_audio_buffer.*` is sent on WebRTC only, `response.output_audio.delta` on WebSocket only.
-        ring_events_max: events kept for a resume.
+        ring_events_max, ring_bytes_max, ring_audio_bytes_max: what is kept for a resume, as in `EventRing`.
     """
 
     def __init__(
-        self, *, session_id: str, conversation_id: str, transport: TransportName, ring_events_max: int
-    ) -> None:
+        self, *, session_id: str, conversation_id: str, transport: TransportName, ring_events_max: int,
+        ring_bytes_max: int = BYTES_MAX, ring_audio_bytes_max: int = AUDIO_BYTES_MAX,
+    ) -> None:  # fmt: skip
         self._session_id = session_id
         self._conversation_id = conversation_id
         self._webrtc = transport == "webrtc"
@@ -118,7 +122,7 @@ class WireEncoder:
         self._tells_own = self._webrtc
         """Whether the client is sent what the protocol has no event for. Unless it says so itself, not over WebSocket:
         a stock client there (openai-agents for Python) hands each event that it does not know to its app as an error."""
-        self._ring = EventRing(ring_events_max)
+        self._ring = EventRing(ring_events_max, ring_bytes_max, ring_audio_bytes_max)
         self._late = 0
 
     @property
@@ -157,13 +161,20 @@ class WireEncoder:
                 bodies = [_encode_own(event)] if self._tells_own else []
             case _:
                 bodies = _encode_plain(event)
-        return [self._number(body) for body in bodies]
+        audio = self._place_audio(event) if isinstance(event, ReplyAudio) and bodies else None
+        return [self._number(body, audio) for body in bodies]
 
-    def _number(self, body: _Event) -> _Event:
+    def _number(self, body: _Event, audio: AudioPlace | None) -> _Event:
         self._sequence += 1
-        event = {"type": body["type"], "event_id": f"event_{self._sequence:012d}_{self._session_id}"} | body
-        self._ring.add(self._sequence, event, _chars_in(event))
+        event = {"type": body["type"], "event_id": event_id_of(self._sequence, self._session_id)} | body
+        self._ring.add(self._sequence, event, _chars_in(event), audio)
         return event
+
+    def _place_audio(self, event: ReplyAudio) -> AudioPlace:
+        opened, length = self._open[event.reply_id], Samples(2 * event.pcm.shape[0])  # 24 kHz
+        place = AudioPlace(reply_id=event.reply_id, item_id=event.item_id, begin=opened.audio, length=length)
+        opened.audio = Samples(opened.audio + length)
+        return place
 
     def _encode_session(self, event: SessionCreated | SessionUpdated) -> list[_Event]:
         if isinstance(event, SessionUpdated):
@@ -326,8 +337,9 @@ def _encode_plain(event: _PlainEvent) -> list[_Event]:
         case Failure():
             error = {"type": event.kind, "code": event.code, "message": event.message, "param": event.param}
             return [{"type": "error", "error": error | {"event_id": event.event_id}}]
-        case SessionResumed(items=items):
-            return [{"type": "duplex.session.resumed", "items": items}]
+        case SessionResumed(items=items, replayed=replayed, audio_missed=missed):
+            told = {"items": items, "replayed": replayed, "audio_missed_ms": ms_from_samples(missed)}
+            return [{"type": "duplex.session.resumed", **told}]
         case SessionToken(token=token, window_s=window_s):
             return [{"type": "duplex.session.token", "token": token, "window_s": window_s}]
         case SpeechStarted() | SpeechStopped() | InputCommitted() | InputCleared():

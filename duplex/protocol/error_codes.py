@@ -29,6 +29,7 @@ ERROR_CODES: Final[dict[str, str]] = {
     errors.FORBIDDEN_FIELD: "the client secret of this session keeps the field locked (security.md)",
     errors.INVALID_AUDIO: "audio that is not base64, is empty or ends within a sample",
     errors.INVALID_IMAGE: "not base64, not a PNG, JPEG or WebP, or broken behind its head",
+    errors.SESSION_NOT_RESUMABLE: "no session can be resumed by this token on this connection",
     errors.IMAGE_TOO_LARGE: "an image of more bytes or pixels than the server takes",
     "too_many_images": "so many images of the session wait to be read already",
     "image_not_read": "`server_error`: the reader failed on an image; the item is there without its text",

@@ -39,6 +39,8 @@ INVALID_AUDIO: Final = "invalid_audio"
 """Not base64, or not whole samples."""
 INVALID_IMAGE: Final = "invalid_image"
 """Not base64, or not a PNG, JPEG or WebP."""
+SESSION_NOT_RESUMABLE: Final = "session_not_resumable"
+"""The token of a `duplex.session.resume` resumes nothing here."""
 IMAGE_TOO_LARGE: Final = "image_too_large"
 """More bytes or pixels than the server takes."""
 

@@ -6,8 +6,34 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
-CHARS_MAX = 4 * 1024 * 1024
-"""Characters kept, of text and base64 audio (about 65 s at 24 kHz)."""
+from duplex.units import Samples
+
+BYTES_MAX = 2 * 1024 * 1024
+"""Characters kept of events other than audio, unless configured otherwise."""
+AUDIO_BYTES_MAX = 2 * 1024 * 1024
+"""Characters kept of base64 audio, unless configured otherwise: about 32 s at 24 kHz."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AudioPlace:
+    """Which sound a delta carries."""
+
+    reply_id: str
+    item_id: str
+    begin: Samples
+    """Content position of its first sample in the reply."""
+    length: Samples
+
+
+@dataclass(slots=True)
+class RingEntry:
+    """One event that was numbered."""
+
+    sequence: int
+    event: dict[str, Any] | None
+    """As it was sent; None: audio that had to make room."""
+    chars: int
+    audio: AudioPlace | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +42,7 @@ class RingStats:
 
     events: int
     chars: int
+    """Of all that is kept, audio included."""
     first: int | None
     """Oldest sequence number that is still there."""
 
@@ -23,40 +50,69 @@ class RingStats:
 class EventRing:
     """Keeps the newest events; overflow rule: drop_oldest, by count and by the characters in them.
 
+    Audio has a bound of its own, and gives way alone: the place of a delta that is dropped stays known.
+
     Args:
         events_max: most events kept, ≥ 1.
+        bytes_max: characters (ASCII, so bytes) of events other than audio.
+        audio_bytes_max: characters of audio.
     Source: DESIGN.md §1, invariant 9.
     """
 
-    def __init__(self, events_max: int) -> None:
+    def __init__(self, events_max: int, bytes_max: int = BYTES_MAX, audio_bytes_max: int = AUDIO_BYTES_MAX) -> None:
         self._events_max = events_max
-        self._kept: deque[tuple[int, dict[str, Any], int]] = deque()
+        self._bytes_max = bytes_max
+        self._audio_bytes_max = audio_bytes_max
+        self._kept: deque[RingEntry] = deque()
+        self._audio: deque[RingEntry] = deque()
+        """Those of `_kept` that hold audio."""
         self._chars = 0
+        self._audio_chars = 0
         self._last = 0
 
-    def add(self, sequence: int, event: dict[str, Any], chars: int = 0) -> None:
+    def add(self, sequence: int, event: dict[str, Any], chars: int = 0, audio: AudioPlace | None = None) -> None:
         """Keep one event.
 
         Args:
             sequence: its number, one more than the number before it.
             event: not changed after this call.
             chars: length of all text and audio in it.
+            audio: the sound that it carries.
         """
         assert sequence == self._last + 1, "sequence numbers grow by one"
         self._last = sequence
-        self._kept.append((sequence, event, chars))
-        self._chars += chars
-        while len(self._kept) > self._events_max or self._chars > CHARS_MAX:
-            self._chars -= self._kept.popleft()[2]
+        entry = RingEntry(sequence, event, chars, audio)
+        self._kept.append(entry)
+        if audio is None:
+            self._chars += chars
+        else:
+            self._audio.append(entry)
+            self._audio_chars += chars
+        while self._audio_chars > self._audio_bytes_max:
+            self._drop_audio()
+        while len(self._kept) > self._events_max or self._chars > self._bytes_max:
+            self._drop_oldest()
 
-    def since(self, sequence: int) -> list[dict[str, Any]] | None:
+    def since(self, sequence: int) -> list[RingEntry] | None:
         """Return the events after number `sequence`, oldest first, or None when some of them are gone or never were."""
-        oldest = self._kept[0][0] if self._kept else self._last + 1
+        oldest = self._kept[0].sequence if self._kept else self._last + 1
         if not oldest - 1 <= sequence <= self._last:
             return None
-        return [event for number, event, _ in self._kept if number > sequence]
+        return [entry for entry in self._kept if entry.sequence > sequence]
 
     def stats(self) -> RingStats:
         """Return what is kept."""
-        first = self._kept[0][0] if self._kept else None
-        return RingStats(events=len(self._kept), chars=self._chars, first=first)
+        first = self._kept[0].sequence if self._kept else None
+        return RingStats(events=len(self._kept), chars=self._chars + self._audio_chars, first=first)
+
+    def _drop_audio(self) -> None:
+        entry = self._audio.popleft()
+        self._audio_chars -= entry.chars
+        entry.event = None
+
+    def _drop_oldest(self) -> None:
+        oldest = self._kept.popleft()
+        if oldest.audio is None:
+            self._chars -= oldest.chars
+        elif self._audio and self._audio[0] is oldest:
+            self._drop_audio()

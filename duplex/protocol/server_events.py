@@ -408,11 +408,15 @@ class DuplexTokenEvent(_Event):
 
 
 class DuplexResumedEvent(_Event):
-    """The client has come back to its session: its items follow, as they stand."""
+    """The client has come back to its session: it has been told what it missed, or its items follow, as they stand."""
 
     type: Literal["duplex.session.resumed"]
     items: Count
     """So many follow."""
+    replayed: Count | None
+    """So many missed events came before this one; null: some of them are gone, or the last event seen was not told."""
+    audio_missed_ms: Milliseconds
+    """Audio that was sent, did not arrive, and is not sent again: of responses that were cut."""
 
 
 class DuplexEndingEvent(_Event):

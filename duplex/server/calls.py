@@ -22,7 +22,7 @@ from duplex.server.answers import ApiError
 from duplex.server.body import bounded, read_body, text_of
 from duplex.server.client_secrets import merge
 from duplex.server.host_contract import SessionHost
-from duplex.server.resume import not_resumable, owner_of, token_of
+from duplex.server.resume import last_event_id_of, not_resumable, owner_of, token_of
 from duplex.server.seats import Seat
 
 CALL_ID = re.compile(r"rtc_[0-9A-Za-z_-]{1,64}")
@@ -112,7 +112,9 @@ class Calls:
         session, locked = opening(caller_of(request), session)
         owner = owner_of(request, self._settings)
         with refusals(self._host):
-            call_id, answer = await self._host.open_call(offer, session, owner, token, locked=locked)
+            call_id, answer = await self._host.open_call(
+                offer, session, owner, token, locked=locked, last_event_id=last_event_id_of(request)
+            )
         seat.session_id = call_id
         headers = {"Location": f"/v1/realtime/calls/{call_id}", "Access-Control-Expose-Headers": "Location"}
         return web.Response(status=201, text=answer, content_type="application/sdp", headers=headers)

@@ -20,8 +20,12 @@ class EventSink(Protocol):
     def backlog_ms(self) -> int:
         """Input that has arrived and is not analysed yet."""
 
-    def channel_open(self) -> None:
-        """Events can be sent; called once, before the first `receive`."""
+    def channel_open(self, last_event_id: str | None = None) -> None:
+        """Events can be sent; called once, before the first `receive`.
+
+        Args:
+            last_event_id: id of the last event that the client saw of the session that it comes back to, as it says.
+        """
 
     def receive(self, text: str | bytes) -> None:
         """Take one client event; bytes when it was no text."""
@@ -93,6 +97,7 @@ class SessionHost(Protocol):
         locked: dict[str, Any] | None = None,
         rtvi: bool = False,
         lost: bool = False,
+        last_event_id: str | None = None,
     ) -> tuple[str, str]:
         """Open a WebRTC session, or resume one.
 
@@ -102,6 +107,7 @@ class SessionHost(Protocol):
             locked: the session object of the lock that its client is under; None: under none.
             rtvi: the client speaks RTVI.
             lost: it comes back to a session that is no more, and is told so.
+            last_event_id: id of the last event that the client saw of that session.
 
         Returns:
             The call's id (`rtc_…`) and the SDP answer.

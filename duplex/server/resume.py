@@ -1,7 +1,8 @@
 """What a request says of resuming: the token that it brings, and whose it has to be.
 
 The token comes in the header `Duplex-Resume`, or, from a browser's WebSocket, which cannot set headers, as the subprotocol
-`duplex-resume.…`. One in an address is never looked at. Source: field case C70.
+`duplex-resume.…`. One in an address is never looked at. The id of the last event that the client saw is no secret: it stands
+in the address, as `last_event_id`. Source: field case C70.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from duplex.server.tenant import tenant_of
 
 HEADER: Final = "Duplex-Resume"
 _SUBPROTOCOL: Final = "duplex-resume."
+_LAST_EVENT_ID: Final = "last_event_id"
 
 
 def owner_of(request: web.Request, settings: ServerSettings) -> Owner:
@@ -39,6 +41,11 @@ def token_of(request: web.Request) -> str | None:
             if protocol.startswith(_SUBPROTOCOL):
                 return protocol.removeprefix(_SUBPROTOCOL)
     return None
+
+
+def last_event_id_of(request: web.Request) -> str | None:
+    """Return the id of the last event that the client saw, as it says."""
+    return request.query.get(_LAST_EVENT_ID)
 
 
 def not_resumable() -> ApiError:

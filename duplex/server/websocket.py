@@ -14,7 +14,7 @@ from duplex.server.access import Access, caller_of
 from duplex.server.answers import ApiError
 from duplex.server.calls import busy, opening
 from duplex.server.host_contract import EventSink, SessionHost
-from duplex.server.resume import not_resumable, owner_of, token_of
+from duplex.server.resume import last_event_id_of, not_resumable, owner_of, token_of
 from duplex.server.transport import WebSocketTransport
 from duplex.telemetry import log_failure
 
@@ -109,7 +109,7 @@ class WebSocketRoute:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(transport.write_to(socket, abort))
             try:
-                session.channel_open()
+                session.channel_open(last_event_id_of(request))
                 reason = await self._read(socket, transport, session)
             except Exception as error:  # noqa: BLE001 - the session's root: it ends here, and nothing else does
                 log_failure("session_failed", error)

@@ -63,6 +63,7 @@ from duplex.session.messages import (
 from duplex.session.pictures import Pictures
 from duplex.session.playouts import Playouts
 from duplex.session.replies import Replies
+from duplex.session.returning import tell_missed
 from duplex.session.shared import Shared
 from duplex.session.tick_output import TickOutputPolicy
 from duplex.session.traits import Traits
@@ -213,7 +214,7 @@ class SessionCore:
             case Sampled():
                 self._camera.sampled(msg.at, self._ear.watermark.position, self._now)
             case Connected():
-                self._connected()
+                self._connected(msg)
             case Detached():
                 self._detach(msg.quiet)
             case Disconnected():
@@ -439,12 +440,18 @@ class SessionCore:
         self._camera.give_up()
         self._cut("disconnected")
 
-    def _connected(self) -> None:
-        """The client can be told of events: it is new, or has come back and is told where the conversation stands."""
-        self._outbox.send(SessionCreated(config=self.config))
-        if self._replies.come_back():
+    def _connected(self, msg: Connected) -> None:
+        """The client can be told of events: it is new, or has come back and is told what it missed or where things stand."""
+        back = self._replies.come_back()
+        if back:
             self._playouts.come_back()
-            self._restore()
+        if msg.seen is not None:
+            if tell_missed(msg, self.conversation, self._outbox):
+                self._replies.owe()
+        else:
+            self._outbox.send(SessionCreated(config=self.config))
+            if back or msg.again:
+                self._restore()
         if self.config.resume:
             self._outbox.add(OfferResume())
         self._greeter.connected(self._now)

@@ -107,6 +107,16 @@ class Send:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """Send the events again that the client missed, as they were; only then may it be told of others."""
+
+    seen: int
+    """Number of the last event that reached it."""
+    without: tuple[str, ...]
+    """Items whose audio is left out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OfferResume:
     """Give the client its next token, if sessions can be resumed at all; the shell makes it."""
 
@@ -129,7 +139,7 @@ class EndSession:
 
 Effect = (
     Submit | SubmitUtterance | SubmitPicture | Drop | Repace | CutLane | Enqueue | Duck | Hold | ReleaseOutput | Send
-    | OfferResume | Observe | EndSession
+    | Replay | OfferResume | Observe | EndSession
 )  # fmt: skip
 
 

@@ -85,9 +85,14 @@ class SessionUpdated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionResumed:
-    """The client has come back: so many items follow, as they stand (wire: duplex.session.resumed)."""
+    """The client has come back (wire: duplex.session.resumed)."""
 
     items: int
+    """So many items follow, as they stand; 0 where it was told what it missed."""
+    replayed: int | None = None
+    """So many events that it missed were sent before this; None: they are gone, or it did not say what it had seen."""
+    audio_missed: Samples = Samples(0)
+    """Audio that it missed and will not get."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

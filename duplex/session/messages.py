@@ -14,8 +14,34 @@ from duplex.units import MonoNs, RtpTicks, Samples, Span
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Undelivered:
+    """Audio of one item that was sent and did not reach the client (WebSocket)."""
+
+    item_id: str
+    delivered: Samples
+    """Content position up to which it did."""
+    length: Samples
+    """Of what did not."""
+    events: int
+    """In so many deltas."""
+    kept: bool
+    """All of them can be sent again."""
+    cancelled: bool
+    """The reply did not end by itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Connected:
-    """The transport can carry events; the first message of a session, and again after `Detached`."""
+    """The transport can carry events; the first message of a session, and again after `Detached` or a lost data channel."""
+
+    again: bool = False
+    """The client has been told of events before."""
+    seen: int | None = None
+    """Number of the last event that reached it, if all later ones are kept; None: it is told where the conversation stands."""
+    missed: int = 0
+    """Events after that one."""
+    undelivered: tuple[Undelivered, ...] = ()
+    """The audio among them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -233,6 +233,10 @@ class Replies:
         returned, self._away = self._away, False
         return returned
 
+    def owe(self) -> None:
+        """Nothing of the last answer reached the client: it is given again."""
+        self._owes = not self._traits.tick_mode
+
     def answer_owed(self, now: MonoNs) -> None:
         """Answer what was asked before the client was lost."""
         if self._owes:

@@ -41,6 +41,8 @@ class Sink:
         self.frames: list[VideoFrame] = []
         self.events: list[str] = []
         """connected, channel_open, closed:<reason>, in order."""
+        self.last_seen: list[str | None] = []
+        """What each `channel_open` said of it."""
         self.received: list[str | bytes] = []
         self.peer: WebRtcPeer | None = None
         self.first_event = '{"type":"session.created"}'
@@ -75,10 +77,14 @@ class Sink:
     def connected(self) -> None:
         self.events.append("connected")
 
-    def channel_open(self) -> None:
+    def channel_open(self, last_event_id: str | None = None) -> None:
         self.events.append("channel_open")
+        self.last_seen.append(last_event_id)
         assert self.peer is not None
         self.peer.send(self.first_event)
+
+    def channel_lost(self) -> None:
+        self.events.append("channel_lost")
 
     def receive(self, text: str | bytes) -> None:
         self.received.append(text)
@@ -172,9 +178,9 @@ class Client:
         self._link: rtc.Link | None = None
         self._loop = asyncio.get_running_loop()
 
-    def open(self, label: str) -> RTCDataChannel:
+    def open(self, label: str, protocol: str = "") -> RTCDataChannel:
         options: dict[str, object] = {"negotiated": True, "id": 0} if self.negotiated else {}
-        channel = self.pc.createDataChannel(label, **options)
+        channel = self.pc.createDataChannel(label, protocol=protocol, **options)
         channel.on("message", self.messages.append)
         return channel
 

@@ -126,10 +126,11 @@ async def test_a_channel_opened_again_goes_on(plane: Plane) -> None:
         await until(lambda: client.data is not None and client.data.readyState == "closed", "closed")
         peer.send("while nobody listens")
         client.messages.clear()
-        client.data = client.open("oai-events")
-        await until(lambda: client.messages, "what waited")
-        assert client.messages == ["while nobody listens"]
-        assert sink.events.count("channel_open") == 1
+        await until(lambda: "channel_lost" in sink.events, "noticed")
+        client.data = client.open("oai-events", protocol="duplex-last.event_7")
+        await until(lambda: len(client.messages) == 2, "what waited, and what the session says on")
+        assert client.messages == ["while nobody listens", sink.first_event]
+        assert sink.last_seen == [None, "event_7"]
 
 
 async def test_garbage_reaches_the_session_as_it_is_and_harms_nobody(plane: Plane) -> None:

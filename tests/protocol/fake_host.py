@@ -34,7 +34,7 @@ class FakeSession:
         self.on_receive: Callable[[str | bytes], None] = lambda event: None
         self.greeting = json.dumps({"type": "session.created"})
 
-    def channel_open(self) -> None:
+    def channel_open(self, last_event_id: str | None = None) -> None:
         self.opened += 1
         self.transport.send(self.greeting)
 
@@ -90,6 +90,7 @@ class FakeHost:
         locked: dict[str, Any] | None = None,
         rtvi: bool = False,
         lost: bool = False,
+        last_event_id: str | None = None,
     ) -> tuple[str, str]:
         self.tenants.append(owner.tenant)
         self.tokens.append(token)

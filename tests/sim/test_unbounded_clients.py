@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from duplex.config import ConversationSettings, Settings
-from duplex.protocol.ring import CHARS_MAX
+from duplex.protocol.ring import BYTES_MAX
 from tests.sim.world import Server, Session
 
 pytestmark = pytest.mark.sim
@@ -113,7 +113,7 @@ def test_large_items_and_instructions_are_bounded_together() -> None:
     assert resident_mib() - before < GROWTH_MIB_MAX
     conversation = session.actor._core.conversation
     assert 1 <= len(conversation) <= ConversationSettings().chars_max // 99_000
-    assert session.actor._events._encoder.ring.stats().chars <= CHARS_MAX
+    assert session.actor._events._encoder.ring.stats().chars <= BYTES_MAX
     session.event(type="session.update", session={"type": "realtime", "instructions": "z" * 1_000_000})
     assert session.client.of("error")[-1]["error"]["code"] == "string_above_max_length"
 

@@ -218,7 +218,7 @@ def test_text_items_enter_the_conversation() -> None:
             "item.type",
         ),
         (event("conversation.item.create"), "missing_required_parameter", "item"),
-        (event("duplex.session.resume"), "unsupported", "type"),
+        (event("duplex.session.resume"), "missing_required_parameter", "token"),
     ],
 )
 def test_items_that_are_not_taken(made: Decoded, code: str, param: str) -> None:

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from duplex.protocol import TransportName, WireEncoder, WireProfile, initial, to_json
-from duplex.protocol.ring import CHARS_MAX, EventRing
+from duplex.protocol.event_ids import event_id_of, sequence_of
+from duplex.protocol.ring import AudioPlace, EventRing
 from duplex.session.events import (
     ContextTrimmed,
     Failure,
@@ -137,18 +138,44 @@ def test_the_ring_knows_what_it_has_and_what_is_gone() -> None:
     wire = encoder(ring=3)
     for _ in range(5):
         wire.encode(FAILURE)
-    assert [e["event_id"][6:18] for e in wire.ring.since(2) or []] == [f"{n:012d}" for n in (3, 4, 5)]
+    kept = [entry.event for entry in wire.ring.since(2) or []]
+    assert [event["event_id"] for event in kept if event] == [event_id_of(n, "sess_1") for n in (3, 4, 5)]
     assert wire.ring.since(5) == []
     assert wire.ring.since(1) is None
     assert wire.ring.since(6) is None
     assert (wire.ring.stats().events, wire.ring.stats().first) == (3, 3)
 
 
-def test_the_ring_is_bounded_by_its_audio_too() -> None:
-    ring = EventRing(1000)
+def test_the_ring_is_bounded_by_its_text_too() -> None:
+    ring = EventRing(1000, bytes_max=10)
     for n in range(1, 6):
-        ring.add(n, {}, CHARS_MAX // 2)
-    assert (ring.stats().events, ring.stats().chars) == (2, CHARS_MAX)
+        ring.add(n, {}, 5)
+    assert (ring.stats().events, ring.stats().chars) == (2, 10)
+
+
+def test_audio_gives_way_alone_and_its_place_stays_known() -> None:
+    ring = EventRing(6, bytes_max=10, audio_bytes_max=10)
+    for n in range(1, 7):
+        place = AudioPlace(reply_id="r", item_id="i", begin=Samples(n), length=Samples(1))
+        ring.add(n, {"n": n}, 4, place if n % 2 else None)
+    kept = ring.since(2) or []
+    assert [(entry.sequence, entry.event is not None) for entry in kept] == [(3, True), (4, True), (5, True), (6, True)]
+    assert ring.since(0) is None, "events are dropped whole"
+    ring.add(7, {}, 4, AudioPlace(reply_id="r", item_id="i", begin=Samples(7), length=Samples(1)))
+    kept = ring.since(2) or []
+    assert [entry.sequence for entry in kept if entry.event is None] == [3]
+    assert [entry.audio.begin for entry in kept if entry.audio is not None] == [3, 5, 7]
+    for n in range(8, 20):
+        ring.add(n, {}, 0)
+    assert (ring.stats().events, ring.stats().chars) == (6, 0)
+
+
+@pytest.mark.parametrize(
+    "event_id", ["", "event_1_s", "event_000000000007_other", "event_00000000000x_s", "7", "event_000000000007_"]
+)
+def test_an_id_that_is_not_the_sessions_has_no_number(event_id: str) -> None:
+    assert sequence_of(event_id, "s") is None
+    assert sequence_of(event_id_of(7, "s"), "s") == 7
 
 
 def test_an_empty_ring_has_missed_nothing() -> None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from duplex.protocol import errors
-from duplex.protocol.decode import AppendAudio, decode
+from duplex.protocol.decode import AppendAudio, ComeBack, decode
 from duplex.protocol.encode import to_json
 from duplex.protocol.errors import RemoteProtocolError
 from duplex.protocol.lock import check_item, check_response
@@ -162,7 +162,7 @@ class RtviWire:
             raise RemoteProtocolError(errors.UNSUPPORTED, text, "data.t")
         event = to_json({"type": _CONFIGURE, "event_id": message.id, "session": data.d})
         update = decode(event, config, transport="webrtc", profile=self._profile, arrived=_NO_ARRIVAL)
-        assert not isinstance(update, AppendAudio), "an update is no audio"
+        assert not isinstance(update, AppendAudio | ComeBack), "it is an update"
         self._encoder.asked = None if isinstance(update, Rejected) else (message.id, data.t)
         return [update]
 
