@@ -311,20 +311,28 @@ export interface DuplexPlaybackReport {
   readonly played_ms: number;
 }
 
-/** The client has come back to its session: its items follow, as they stand. */
+/** The client has come back to its session: it has been told what it missed, or its items follow, as they stand. */
 export interface DuplexResumedEvent {
   /** `event_`, a number of twelve digits that grows by one with each event, `_`, the session's id. */
   readonly event_id: string;
   readonly type: "duplex.session.resumed";
   /** So many follow. */
   readonly items: number;
+  /** So many missed events came before this one; null: some of them are gone, or the last event seen was not told. */
+  readonly replayed: number | null;
+  /** Audio that was sent, did not arrive, and is not sent again: of responses that were cut. */
+  readonly audio_missed_ms: number;
 }
 
-/** Come back to a session (resume.md). */
+/** Come back to a session (resume.md): the first event of a new WebSocket, or on a new data channel of the same call. */
 export interface DuplexSessionResume {
   /** Chosen by the client; an `error` that the event causes names it. */
   readonly event_id?: string | null;
   readonly type: "duplex.session.resume";
+  /** The newest that the session gave. */
+  readonly token: string;
+  /** Id of the last event that was seen: those after it are sent again. Without it the conversation is told as it stands. */
+  readonly last_event_id?: string | null;
 }
 
 /** What brings the client back after a lost connection; the newest counts (resume.md). */
@@ -394,6 +402,7 @@ export type ErrorCode =
   | "forbidden_field"
   | "invalid_audio"
   | "invalid_image"
+  | "session_not_resumable"
   | "image_too_large"
   | "too_many_images"
   | "image_not_read"
