@@ -116,10 +116,15 @@ input_audio_buffer.timeout_triggered                       idle_timeout_ms after
 input_audio_buffer.committed
 conversation.item.added, conversation.item.done            the user's item, empty
 response.created …                                         as above""",
-    "A client comes back": """\
+    "A client comes back, and says what it saw last": """\
+…                                                          what it missed, as it was, with the ids it had
+conversation.item.truncated …                              (WebSocket) of what it missed the audio is not sent again
+duplex.session.resumed                                     what follows is new
+duplex.session.token                                       the next one""",
+    "A client comes back, and does not say it, or missed more than is kept": """\
 session.created                                            the same id
 conversation.created
-duplex.session.resumed
+duplex.session.resumed                                     replayed is null
 conversation.item.added, conversation.item.done …          of each item, with duplex.restored
 duplex.session.token                                       the next one""",
 }

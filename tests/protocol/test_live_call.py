@@ -23,15 +23,19 @@ Event = dict[str, Any]
 class Caller:
     """An aiortc peer that only listens, and its events."""
 
-    def __init__(self) -> None:
+    def __init__(self, protocol: str = "") -> None:
         self.peer = RTCPeerConnection(RTCConfiguration(iceServers=[]))
-        self.channel = self.peer.createDataChannel("oai-events")
         self.events: asyncio.Queue[Event] = asyncio.Queue(maxsize=1000)
         self.loudest = 0
         self.tracks: list[Any] = []
-        self.channel.on("message", lambda text: self.events.put_nowait(json.loads(text)))
+        self.open(protocol)
         self.peer.on("track", self.tracks.append)
         self.peer.addTransceiver("audio", direction="recvonly")
+
+    def open(self, protocol: str) -> None:
+        """Open the channel of events, at first or again."""
+        self.channel = self.peer.createDataChannel("oai-events", protocol=protocol)
+        self.channel.on("message", lambda text: self.events.put_nowait(json.loads(text)))
 
     async def offer(self) -> str:
         await self.peer.setLocalDescription(await self.peer.createOffer())

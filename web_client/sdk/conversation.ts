@@ -6,6 +6,7 @@ import { PlaybackReporter, type PlayedFront } from "./playback_reporter.ts";
 import { ConnectError, type Problem } from "./problem.ts";
 import { type ClientEvent, decode, type ServerEvent, type SessionUpdate } from "./protocol.ts";
 import { reduce } from "./reduce.ts";
+import { SeenEvents } from "./seen.ts";
 import { INITIAL, isLive, type LocalEvent, type ViewState } from "./state.ts";
 import { backoffMs, SLEPT_MS, TicketBox, usableTicket } from "./ticket.ts";
 import type { Transport } from "./transport.ts";
@@ -17,6 +18,8 @@ const GREETING_MS_MAX = 10_000;
 const RTT_EVERY_MS = 5_000;
 const ITEM_ID_BYTES = 12;
 const CLOCK_EVERY_MS = 1_000;
+/** What was written longer ago than this has arrived, or was told to have not. */
+const WRITE_AGAIN_MS_MAX = 60_000;
 /** Of an error: the conversation has its greatest length. Nothing is answered any more, so it is over for us at once. */
 const EXPIRED = "session_expired";
 /** Problems that may be over at the next attempt to come back. */
@@ -59,6 +62,9 @@ export class Conversation {
   /** The connection that was lost, while we try to come back: an end still hangs up by it. */
   #former: Transport | null = null;
   readonly #tickets = new TicketBox();
+  readonly #seen = new SeenEvents();
+  /** What was written last, which may have been lost on its way with the connection. */
+  #written: { readonly at: number; readonly events: readonly ClientEvent[] } | null = null;
   #starting: AbortController | null = null;
   #greeted: (() => void) | null = null;
   #settleTimer: ReturnType<typeof setTimeout> | undefined;
@@ -154,11 +160,18 @@ export class Conversation {
     this.interrupt();
     const id = `msg_${randomHex(ITEM_ID_BYTES)}`;
     this.#local({ type: "local.said", itemId: id, text });
-    this.#send({
-      type: "conversation.item.create",
-      item: { id, type: "message", role: "user", content: [{ type: "input_text", text }] },
-    });
-    this.#send({ type: "response.create" });
+    this.#written = {
+      at: Date.now(),
+      events: [
+        {
+          type: "conversation.item.create",
+          event_id: `item_of_${id}`,
+          item: { id, type: "message", role: "user", content: [{ type: "input_text", text }] },
+        },
+        { type: "response.create", event_id: `reply_to_${id}` },
+      ],
+    };
+    for (const event of this.#written.events) this.#send(event);
     return true;
   }
 
@@ -228,6 +241,8 @@ export class Conversation {
     this.#former?.close();
     this.#former = null;
     this.#tickets.keep(null);
+    this.#seen.forget();
+    this.#written = null;
     this.#greeted = null;
     this.#harmless.clear();
     this.#playback.stop();
@@ -260,6 +275,7 @@ export class Conversation {
       microphone: track,
       camera: this.#camera.current,
       resume,
+      lastEventId: () => this.#seen.lastId,
       signal,
       listener: {
         message: (text) => this.#receive(text),
@@ -367,7 +383,7 @@ export class Conversation {
     const decoded = decode(text);
     const at = Date.now();
     this.#options.onTraffic?.({ at, direction: "in", event: decoded.kind === "event" ? shown(decoded.event) : decoded });
-    if (decoded.kind !== "event") return;
+    if (decoded.kind === "unreadable" || !this.#seen.take(decoded.id) || decoded.kind !== "event") return;
     const event = decoded.event;
     if (event.type === "duplex.session.token") {
       const microphone = this.#state.microphone !== "off";
@@ -382,7 +398,8 @@ export class Conversation {
     }
     this.#apply(event, at);
     this.#options.onEvent?.(event, at);
-    if (event.type === "session.created") this.#greeted?.();
+    if (event.type === "session.created" || event.type === "duplex.session.resumed") this.#greeted?.();
+    if (event.type === "duplex.session.resumed") this.#writeAgain();
     this.#playback.take(event);
     // After a cut the server alone knows which words were heard.
     if (event.type === "conversation.item.truncated") {
@@ -408,6 +425,12 @@ export class Conversation {
   #send(event: ClientEvent): void {
     this.#options.onTraffic?.({ at: Date.now(), direction: "out", event });
     this.#transport?.send(event);
+  }
+
+  /** Send again what may have been lost on its way; by the ids of the events the server knows what it has had. */
+  #writeAgain(): void {
+    if (this.#written === null || Date.now() - this.#written.at > WRITE_AGAIN_MS_MAX) return;
+    for (const event of this.#written.events) this.#send(event);
   }
 
   #useTrack(track: MediaStreamTrack | null): void {

@@ -38,6 +38,7 @@ export const SPLIT_PARTS = [
 export type ServerEvent =
   | { readonly type: "session.created"; readonly recorded?: true }
   | { readonly type: "session.updated"; readonly recorded?: true }
+  /** We have come back. */
   | { readonly type: "duplex.session.resumed" }
   | { readonly type: "duplex.session.token"; readonly token: string; readonly windowMs: number }
   | { readonly type: "duplex.session.ending"; readonly leftMs: number }
@@ -95,8 +96,8 @@ interface ReplyDelta {
 
 /** What came of one message: an event, a type that this client does not use, or something unreadable. */
 export type Decoded =
-  | { readonly kind: "event"; readonly event: ServerEvent }
-  | { readonly kind: "unused"; readonly type: string }
+  | { readonly kind: "event"; readonly event: ServerEvent; readonly id?: string }
+  | { readonly kind: "unused"; readonly type: string; readonly id?: string }
   | { readonly kind: "unreadable"; readonly reason: string };
 
 /** How a session is to be: what a client wants otherwise than the server's defaults. */
@@ -122,10 +123,11 @@ export function decode(text: string): Decoded {
     return { kind: "unreadable", reason: "not an object with a type" };
   }
   const type = parsed["type"];
-  if (!isUsed(type)) return { kind: "unused", type };
+  const id = typeof parsed["event_id"] === "string" ? { id: parsed["event_id"] } : {};
+  if (!isUsed(type)) return { kind: "unused", type, ...id };
   const read: (fields: Unchecked) => ServerEvent = READERS[type];
   try {
-    return { kind: "event", event: read(parsed) };
+    return { kind: "event", event: read(parsed), ...id };
   } catch (error) {
     if (error instanceof FieldError) return { kind: "unreadable", reason: `${type}: ${error.message}` };
     throw error;

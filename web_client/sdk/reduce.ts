@@ -76,6 +76,8 @@ function reduceServer(state: ViewState, at: number, event: ServerEvent): ViewSta
     case "session.updated":
       return { ...state, recorded: event.recorded === true };
     case "duplex.session.resumed":
+      // All that was missed has come before; where the conversation was restored, session.created has.
+      return state.resuming ? greeted(state) : state;
     case "duplex.session.token":
       return state;
     case "error":

@@ -33,6 +33,8 @@ export interface ConnectOptions {
   readonly camera: MediaStreamTrack | null;
   /** Token of the conversation to come back to; null: a new one. */
   readonly resume: string | null;
+  /** Id of the last event seen of that conversation, asked for whenever events begin to flow; null: none. */
+  readonly lastEventId: () => string | null;
   readonly signal: AbortSignal;
   readonly listener: TransportListener;
 }

@@ -6,12 +6,16 @@
  */
 import { ConnectError } from "./problem.ts";
 import { type ClientEvent, encode, type SessionUpdate } from "./protocol.ts";
-import type { ConnectOptions, Transport, TransportListener } from "./transport.ts";
+import type { ConnectOptions, Transport } from "./transport.ts";
 
 const RESUME_HEADER = "Duplex-Resume";
 const EVENTS_LABEL = "oai-events";
+/** Begins a channel's protocol that names the last event we saw. */
+const LAST_SEEN = "duplex-last.";
 /** From the offer to the open event channel; a media path that is not up by then will not come up. */
 const CONNECT_MS_MAX = 15_000;
+/** From the loss of the event channel to another one on the same connection. */
+const REOPEN_MS_MAX = 5_000;
 /** A path that ICE reports as broken may come back within this time (a change of network). */
 const DISCONNECTED_MS_MAX = 5_000;
 /** Asked of a full server that does not say when to come back. */
@@ -38,7 +42,8 @@ export class WebRtcTransport implements Transport {
     this.#options = options;
   }
 
-  async connect({ session, microphone, camera, resume, signal, listener }: ConnectOptions): Promise<void> {
+  async connect(options: ConnectOptions): Promise<void> {
+    const { session, microphone, camera, resume, signal, listener } = options;
     if (typeof RTCPeerConnection === "undefined") throw new ConnectError({ kind: "unsupported" });
     signal.throwIfAborted();
     const peer = new RTCPeerConnection({ iceServers: [...(this.#options.iceServers ?? [])] });
@@ -47,15 +52,10 @@ export class WebRtcTransport implements Transport {
       peer.addTransceiver(microphone ?? "audio", { direction: "sendrecv" });
       this.#camera = peer.addTransceiver(camera ?? "video", { direction: "sendonly" }).sender;
       peer.addEventListener("track", ({ track, streams }) => listener.remote(streams[0] ?? new MediaStream([track])));
-      const channel = peer.createDataChannel(EVENTS_LABEL);
-      this.#channel = channel;
-      // Listening before the exchange: the first message may come with the opening.
-      channel.addEventListener("message", ({ data }) => {
-        if (typeof data === "string") listener.message(data);
-      });
+      const channel = this.#openChannel(peer, options, resume !== null);
       const opened = this.#opened(peer, channel, signal);
       await Promise.all([opened, this.#exchange(peer, session, resume, signal)]);
-      this.#watch(peer, channel, listener);
+      this.#watch(peer, channel, options);
     } catch (error) {
       // The conversation that we wanted to come back to shall not end by a failed attempt.
       if (resume === null) this.close();
@@ -168,20 +168,42 @@ export class WebRtcTransport implements Transport {
     });
   }
 
-  #watch(peer: RTCPeerConnection, channel: RTCDataChannel, listener: TransportListener): void {
+  /** Open a channel for the events; where we come back, it says which was the last that we saw. */
+  #openChannel(peer: RTCPeerConnection, { lastEventId, listener }: ConnectOptions, again: boolean): RTCDataChannel {
+    const last = again ? lastEventId() : null;
+    const channel = peer.createDataChannel(EVENTS_LABEL, last === null ? {} : { protocol: `${LAST_SEEN}${last}` });
+    this.#channel = channel;
+    // Listening from the beginning: the first message may come with the opening.
+    channel.addEventListener("message", ({ data }) => {
+      if (typeof data === "string") listener.message(data);
+    });
+    return channel;
+  }
+
+  #watch(peer: RTCPeerConnection, first: RTCDataChannel, options: ConnectOptions): void {
     const lost = (): void => {
       if (this.#closed) return;
       // The server is told nothing: it has gone, has hung up itself, or waits for us to come back.
       this.abandon();
-      listener.lost();
+      options.listener.lost();
     };
-    channel.addEventListener("close", lost);
+    const reopen = (): void => {
+      if (this.#closed) return;
+      if (peer.connectionState !== "connected" || peer.sctp?.state !== "connected") return lost();
+      const channel = this.#openChannel(peer, options, true);
+      const late = setTimeout(lost, REOPEN_MS_MAX);
+      channel.addEventListener("open", () => {
+        clearTimeout(late);
+        channel.addEventListener("close", reopen);
+      });
+    };
+    first.addEventListener("close", reopen);
     peer.addEventListener("connectionstatechange", () => {
       clearTimeout(this.#disconnectedTimer);
       if (peer.connectionState === "failed" || peer.connectionState === "closed") lost();
       if (peer.connectionState === "disconnected") this.#disconnectedTimer = setTimeout(lost, DISCONNECTED_MS_MAX);
     });
-    if (channel.readyState !== "open") lost();
+    if (first.readyState !== "open") lost();
   }
 
   #authorization(): Record<string, string> {
