@@ -117,7 +117,8 @@ input_audio_buffer.committed
 conversation.item.added, conversation.item.done            the user's item, empty
 response.created …                                         as above""",
     "A client comes back, and says what it saw last": """\
-…                                                          what it missed, as it was, with the ids it had
+response.output_text.delta …                               what it missed, such as the end of a response: as it was,
+response.done                                              with the ids it had
 conversation.item.truncated …                              (WebSocket) of what it missed the audio is not sent again
 duplex.session.resumed                                     what follows is new
 duplex.session.token                                       the next one""",

@@ -12,15 +12,21 @@ from playwright.sync_api import expect
 pytestmark = pytest.mark.browser
 
 FACT, QUESTION = "My dog is called Rex.", "What is he called?"
+AGAIN = "Really?"
 ANSWERS = ["What a fine name.", "He is called Rex."]
 _KEEP_PEERS = """
 const Peer = RTCPeerConnection;
 window.peers = [];
+window.channels = [];
 window.RTCPeerConnection = class extends Peer {
   constructor(...options) { super(...options); window.peers.push(this); }
+  createDataChannel(...options) {
+    window.channels.push(super.createDataChannel(...options));
+    return window.channels.at(-1);
+  }
 };
 """
-"""Run before the page: lets the test close the page's connection behind its back."""
+"""Run before the page: lets the test close the page's connection, or its channel, behind its back."""
 
 
 def shows(visit: Visit, *captions: str) -> None:
@@ -62,6 +68,15 @@ def test_a_reload_and_a_lost_connection_lead_back(serve: Serve, visit: Open, tmp
     shows(seen, FACT, ANSWERS[0])
     say(seen, QUESTION)
     shows(seen, FACT, ANSWERS[0], QUESTION, ANSWERS[1])
+
+    opened, before = seen.page.evaluate("channels.length"), ticket(seen)
+    seen.page.evaluate("channels.at(-1).close()")
+    seen.page.wait_for_function(f"channels.length > {opened} && channels.at(-1).readyState === 'open'")
+    assert seen.page.evaluate("channels.at(-1).protocol").startswith("duplex-last.event_")
+    say(seen, AGAIN)
+    shows(seen, FACT, ANSWERS[0], QUESTION, ANSWERS[1], AGAIN, ANSWERS[0])
+    assert seen.page.evaluate("duplexDebug.phases()")[-1]["phase"] == "listening"
+    assert ticket(seen) not in (None, before)
 
     seen.page.get_by_test_id("talk").click()
     seen.phase("idle")

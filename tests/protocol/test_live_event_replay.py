@@ -66,7 +66,9 @@ async def test_a_websocket_gets_what_it_missed_and_goes_on() -> None:
         await talk(back, "Count.", "1")  # it may have got lost: the server knows better
         await talk(back, "Again.", "2")
         await until(back, "response.done")
-        assert [prompt[-1] for prompt in server.prompts()] == ["Count.", "Again."]
+        assert [prompt[-1] for prompt in server.prompts()] == ["Count.", "Count. Again."], (
+            "nobody heard the first answer"
+        )
         assert server.observer.value("duplex_repeated_events_total") == 2
         assert server.observer.value("duplex_replayed_events_total") == len(sent) - seen
         await back.close()
@@ -88,7 +90,7 @@ async def test_the_first_event_of_a_new_websocket_brings_the_session_back() -> N
         assert (refused["code"], refused["event_id"]) == ("session_not_resumable", "mine")
         await talk(back, "Still there?", "3")
         await until(back, "response.done")
-        assert server.prompts()[-1] == ["Count.", "One two three.", "Still there?"]
+        assert server.prompts()[-1] == ["Count. Still there?"]
         await back.close()
         await server.until(sessions=0, detached=0)
 
@@ -136,13 +138,10 @@ async def test_a_channel_that_drops_while_the_call_lives_comes_back_on_another()
         assert (server.host.sessions, server.observer.value("duplex_sessions_detached")) == (1, 0)
         caller.open(f"duplex-last.{seen['event_id']}")
         missed = await caller.until("duplex.session.token")
-        number = int(seen["event_id"].split("_")[1])
-        unseen = [event for event in missed if int(event["event_id"].split("_")[1]) > number]
-        numbers = [int(event["event_id"].split("_")[1]) for event in unseen]
-        assert numbers == list(range(number + 1, number + 1 + len(numbers)))
+        arrived = [int(event["event_id"].split("_")[1]) for event in [seen, *missed]]
+        assert list(dict.fromkeys(arrived)) == list(range(arrived[0], arrived[-1] + 1)), "in order, without a hole"
         rest = await caller.until("output_audio_buffer.stopped")
-        (done,) = of([*missed, *rest], "response.done")
-        assert done["response"]["status"] == "completed"
+        assert {done["response"]["status"] for done in of([*missed, *rest], "response.done")} == {"completed"}
         caller.send("duplex.session.resume", token=missed[-1]["token"])
         again = await caller.until("duplex.session.token")
         assert restored(again)[0] == "Tell me.", "without a last event the conversation is told as it stands"
