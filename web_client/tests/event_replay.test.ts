@@ -69,6 +69,9 @@ class FakeTransport implements Transport {
   send(event: ClientEvent): void {
     if (!this.server.losing) this.server.received.push(event);
   }
+  playing(): null {
+    return null;
+  }
   setMicrophone(): Promise<void> {
     return Promise.resolve();
   }
