@@ -91,14 +91,14 @@ class SessionActor:
         traits = context.traits(transport_name, tenant)
         self._core = context.make_core(session_id, config, context.settings, traits, new_id, next_job)
         conversation_id = new_id("conv")
-        encoder = WireEncoder(
+        self._rtvi = rtvi
+        encoder = rtvi or WireEncoder(
             session_id=session_id,
             conversation_id=conversation_id,
             transport=transport_name,
             ring_events_max=context.settings.conversation.event_ring_max,
         )
-        self._rtvi = rtvi
-        self._events = ClientEvents(rtvi or encoder)
+        self._events = ClientEvents(encoder)
         self._microphone = Microphone(session_id, context, traits, self._core, next_job)
         self._speaker = Speaker(session_id, context, traits, self._core.lane, self.post, self._events.send)
         self.egress = self._speaker.egress
