@@ -166,6 +166,8 @@ class Prompt:
     reply_so_far: str = ""
     """Text of this very reply that was generated before a pause; generation goes on behind it."""
     tokens_max: int | None = None
+    sees: bool = True
+    """The camera's newest frame may be added; False: it is made from what its client says, and nothing else."""
     frames: tuple[Any, ...] = ()
     """Newest camera frames as numpy RGB arrays of shape (height, width, 3), uint8."""
     prefill: bool = False
@@ -180,6 +182,10 @@ class TextDelta:
     """Tokens generated for this delta."""
     finish: str | None = None
     """None while more follows; `stop` or `length` on the last delta."""
+    prompt_tokens: int | None = None
+    """On one delta: tokens of the prompt, where the engine tells them."""
+    cached_tokens: int = 0
+    """Of those, what it had read before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,8 +17,10 @@ from duplex.actor.client_events import ClientEvents
 from duplex.actor.context import ActorContext
 from duplex.actor.microphone import Microphone
 from duplex.actor.speaker import Speaker
+from duplex.actor.speakers_beside import SpeakersBeside
 from duplex.media.contract import OutputPacket, ReceiverReport, Transport, VideoFrame
 from duplex.payloads import (
+    CONVERSATION_LANE,
     Int16Array,
     Job,
     JobId,
@@ -97,6 +99,9 @@ class SessionActor:
         self._events = ClientEvents(encoder)
         self._microphone = Microphone(session_id, context, traits, self._core, next_job)
         self._speaker = Speaker(session_id, context, traits, self._core.lane, self.post, self._events.send)
+        self._beside = SpeakersBeside(
+            lambda lane: Speaker(session_id, context, traits, self._core.lane, self.post, self._events.send, lane)
+        )
         self.egress = self._speaker.egress
         self._frame: VideoFrame | None = None
         self._mailbox: deque[Inbound] = deque()
@@ -149,6 +154,7 @@ class SessionActor:
         """WebSocket: send waiting audio, as far ahead of the client's player as this session may run."""
         if not self._closed:
             self._speaker.pump()
+            self._beside.pump()
 
     def report(self, report: ReceiverReport) -> None:
         """Take the client's view of our audio."""
@@ -298,13 +304,15 @@ class SessionActor:
 
     def _execute_output(self, effect: Enqueue | CutLane | Duck | Hold | ReleaseOutput) -> None:
         match effect:
-            case Enqueue():
-                if not self._speaker.enqueue(effect):
+            case Enqueue(address=address):
+                beside = address.lane != CONVERSATION_LANE
+                if not (self._beside if beside else self._speaker).enqueue(effect):
                     self._violated("bounds")
             case CutLane():
                 now = self._executor.now()
                 self._runners.cut(self.session_id, effect.lane, effect.epoch)
-                self._mailbox.appendleft(self._speaker.cut(effect, now))
+                beside = effect.lane != CONVERSATION_LANE
+                self._mailbox.appendleft((self._beside if beside else self._speaker).cut(effect, now))
             case Duck(gain_db=gain_db):
                 self.egress.duck(gain_db)
             case Hold():
@@ -319,7 +327,7 @@ class SessionActor:
 
     def _with_frame(self, job: Job) -> Job:
         frame, age_ms_max = self._frame, self._context.settings.camera.frame_age_ms_max
-        if not isinstance(job.payload, Prompt) or frame is None:
+        if not isinstance(job.payload, Prompt) or not job.payload.sees or frame is None:
             return job
         if self._executor.now() - frame.at > ns_from_ms(age_ms_max):
             return job  # the camera is off

@@ -35,22 +35,24 @@ class Speaker:
         lane: the core's, which is looked at here and changed by the core alone.
         told: takes what has left.
         send: takes the audio of a WebSocket session.
+        number: of the lane whose audio it is; an out-of-band reply's runs ahead as the conversation's does.
     """
 
     def __init__(
         self, session_id: str, context: ActorContext, traits: Traits, lane: Lane, told: Callable[[Sent], None],
-        send: Callable[[ReplyAudio], None],
+        send: Callable[[ReplyAudio], None], number: int = CONVERSATION_LANE,
     ) -> None:  # fmt: skip
         self._executor = context.executor
         self._observe = context.observe
         self._lane = lane
+        self._number = number
         self._told = told
         self._send = send
         self._webrtc = traits.transport == "webrtc"
         pacing = context.settings.pacing
         self.egress = EgressQueue(
             session_id,
-            CONVERSATION_LANE,
+            number,
             POSITION_RATE if self._webrtc else WEBSOCKET_RATE,
             context.runners.lanes,
             pacing.generated_ms_max if traits.bounded else _UNBOUNDED_MS_MAX,
@@ -137,7 +139,7 @@ class Speaker:
     def _sent(self, cut: int | None = None) -> Sent:
         report = self.egress.report()
         return Sent(
-            lane=CONVERSATION_LANE,
+            lane=self._number,
             ranges=report.ranges if report is not None else (),
             underruns=report.underruns if report is not None else 0,
             underrun=report.underrun if report is not None else Samples(0),

@@ -28,6 +28,10 @@ class ConversationSettings(Section):
     """An answer waits for images to be read until this long after it was asked for; one that is read later is there for the next."""
     image_text_chars_max: int = Field(400, ge=1, le=10_000)
     """Characters kept of what is read in one image; the rest is cut off."""
+    out_of_band_max: int = Field(4, ge=0, le=64)
+    """Out-of-band responses of one session at once (`conversation: "none"`); 0: none is made."""
+    input_items_max: int = Field(200, ge=0, le=10_000)
+    """Items in the `input` of one response."""
     event_ring_max: int = Field(1_000, ge=1)
     """Server events kept for a resume."""
     history_tokens_max: int | None = Field(None, ge=64)

@@ -61,6 +61,10 @@ class LlamaToken:
     ids: tuple[int, ...]
     """Token ids behind `text`, by which the same prefix can be asked for again without a new tokenization. Empty where
     the text is not plain ASCII: of a character made of several tokens the library tells only the last one."""
+    prompt_tokens: int | None = None
+    """Of the request's prompt; None where the library does not say."""
+    cached_tokens: int = 0
+    """Of those, what was still in the slot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +137,7 @@ class LlamaModel:
             "cache_prompt": True,
             "stream": True,
             "logprobs": 1,  # the only way to get token ids out of the stream
+            "timings_per_token": True,  # the only way to get the prompt's tokens before the end
             "temperature": sampling.temperature,
             "dry_multiplier": sampling.loop_penalty,
             "dry_allowed_length": sampling.loop_tokens,
@@ -182,7 +187,11 @@ class _Stream:
         choice = part["choices"][0]
         content = (choice.get("logprobs") or {}).get("content") or []
         ids = tuple(int(c["id"]) for c in content) if choice["text"].isascii() else ()
-        stop = bool(choice["text"] or ids) and self._on_token(LlamaToken(text=choice["text"], ids=ids))
+        timings = part.get("timings") or {}
+        cached = timings.get("cache_n", 0)
+        read = cached + timings["prompt_n"] if "prompt_n" in timings else None
+        token = LlamaToken(text=choice["text"], ids=ids, prompt_tokens=read, cached_tokens=cached)
+        stop = bool(token.text or ids) and self._on_token(token)
         if choice["finish_reason"] is not None:
             usage = part.get("usage") or {}
             self._end = LlamaEnd(

@@ -77,6 +77,10 @@ class ChatEnd:
     """The server's word: `stop`, `length`, `tool_calls`, `content_filter`, …"""
     completion_tokens: int | None
     """Tokens generated, those of reasoning included; None where the server does not say."""
+    prompt_tokens: int | None = None
+    """Tokens of the prompt; None where the server does not say."""
+    cached_tokens: int = 0
+    """Of those, what the server had read before."""
 
 
 class _Delta(BaseModel):
@@ -90,8 +94,14 @@ class _Choice(BaseModel):
     finish_reason: str | None = None
 
 
+class _PromptDetails(BaseModel):
+    cached_tokens: int | None = None
+
+
 class _Usage(BaseModel):
     completion_tokens: int | None = None
+    prompt_tokens: int | None = None
+    prompt_tokens_details: _PromptDetails | None = None
 
 
 class _Chunk(BaseModel):
@@ -107,7 +117,7 @@ class ReplyReader:
 
     def __init__(self) -> None:
         self._events = SseReader()
-        self._tokens: int | None = None
+        self._usage: _Usage | None = None
         self.finish: str | None = None
         """The server's reason to finish, once it has told it."""
         self.spoke = False
@@ -129,13 +139,13 @@ class ReplyReader:
                 break
             texts += self._take(_parse(event))
         self.spoke = self.spoke or bool(texts)
-        told_all = self.finish is not None and self._tokens is not None
+        told_all = self.finish is not None and self._usage is not None and self._usage.completion_tokens is not None
         self.complete = self.complete or told_all or not data
         return texts
 
     def _take(self, chunk: _Chunk) -> list[str]:
         if chunk.usage is not None:
-            self._tokens = chunk.usage.completion_tokens
+            self._usage = chunk.usage
         choice = next((choice for choice in chunk.choices if choice.index == 0), None)
         if choice is None:
             return []
@@ -151,7 +161,14 @@ class ReplyReader:
         """
         if self.finish is None:
             raise ChatError("the server ended its reply without saying why")
-        return ChatEnd(finish=self.finish, completion_tokens=self._tokens)
+        usage = self._usage or _Usage()
+        details = usage.prompt_tokens_details or _PromptDetails()
+        return ChatEnd(
+            finish=self.finish,
+            completion_tokens=usage.completion_tokens,
+            prompt_tokens=usage.prompt_tokens,
+            cached_tokens=details.cached_tokens or 0,
+        )
 
 
 class ChatClient:

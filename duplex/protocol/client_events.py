@@ -159,8 +159,8 @@ class ResponseParams(WireModel):
 
     conversation: str | None = None
     """`auto`, or `none`: out of band."""
-    input: list[Any] | None = None
-    """Items and item references to answer instead of the conversation; `[]`: none."""
+    input: list[Item] | None = None
+    """Items, and references (`item_reference`) to items of the conversation, to answer in its place; `[]`: none."""
     instructions: str | None = None
     """In place of the session's."""
     output_modalities: Modalities = None

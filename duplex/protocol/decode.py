@@ -20,7 +20,8 @@ from duplex.protocol import client_events as wire
 from duplex.protocol import errors
 from duplex.protocol.errors import RemoteProtocolError
 from duplex.protocol.images import read_image
-from duplex.protocol.lock import check_item, check_response
+from duplex.protocol.lock import check_item, check_response, check_voice
+from duplex.protocol.response_input import read_input
 from duplex.protocol.session_config import WireProfile, merge
 from duplex.protocol.strict_json import read_object
 from duplex.protocol.wire_session import wire_error
@@ -297,7 +298,7 @@ def _create_reply(event: wire.ResponseCreate, context: _Context) -> CreateReply:
     if asked is None:
         return CreateReply(event_id=event.event_id)
     check_response(context.config, asked.model_dump(exclude_none=True, include=set(wire.ResponseParams.model_fields)))
-    _refuse_unsupported(asked, context.config, context.profile)
+    _refuse_unsupported(asked)
     chars_max = context.profile.text_chars_max
     if asked.instructions is not None and len(asked.instructions) > chars_max:
         raise RemoteProtocolError(
@@ -306,37 +307,41 @@ def _create_reply(event: wire.ResponseCreate, context: _Context) -> CreateReply:
     return CreateReply(
         instructions=asked.instructions,
         modalities=None if asked.output_modalities is None else tuple(asked.output_modalities),
-        tokens_max=None if asked.max_output_tokens in (None, "inf") else asked.max_output_tokens,
+        tokens_max=0 if asked.max_output_tokens == "inf" else asked.max_output_tokens,
         metadata=asked.metadata,
+        voice=_voice_of(asked, context.config, context.profile),
+        input=None
+        if asked.input is None
+        else read_input(asked.input, lambda item: _create_item(item, context.profile)),
+        out_of_band=asked.conversation == "none",
         event_id=event.event_id,
     )
 
 
-def _refuse_unsupported(asked: wire.ResponseParams, config: SessionConfig, profile: WireProfile) -> None:
-    if asked.conversation == "none":
-        message, param = "Out-of-band responses are not supported.", "response.conversation"
-    elif asked.conversation not in (None, "auto"):
-        message, param = "A session has one conversation: 'auto'.", "response.conversation"
-    elif asked.input is not None:
-        message, param = "A response of its own input is not supported; create items instead.", "response.input"
+def _refuse_unsupported(asked: wire.ResponseParams) -> None:
+    if asked.conversation not in (None, "auto", "none"):
+        message, param = "A session has one conversation: 'auto', or 'none' of it.", "response.conversation"
     elif asked.tools:
         message, param = "Tools are not supported.", "response.tools"
     elif asked.prompt is not None:
         message, param = "Stored prompts are not supported; use instructions.", "response.prompt"
     else:
-        _check_output(asked, config, profile)
         return
     raise RemoteProtocolError(errors.UNSUPPORTED, message, param)
 
 
-def _check_output(asked: wire.ResponseParams, config: SessionConfig, profile: WireProfile) -> None:
+def _voice_of(asked: wire.ResponseParams, config: SessionConfig, profile: WireProfile) -> str | None:
+    """Return the voice that a response asks for; None: the session's. It cannot have a format of its own."""
     output = asked.audio.output if asked.audio is not None else None
     if output is None:
-        return
-    param = "response.audio.output"
-    if output.format is not None and output.format.type != "audio/pcm":
-        raise RemoteProtocolError(errors.UNSUPPORTED, "Only audio/pcm is supported.", f"{param}.format.type")
-    if output.voice is not None and profile.resolve_voice(output.voice, f"{param}.voice") != config.voice:
+        return None
+    param, taken = "response.audio.output", config.wire["audio"]["output"]["format"]["type"]
+    if output.format is not None and output.format.type != taken:
         raise RemoteProtocolError(
-            errors.UNSUPPORTED, "One response cannot have a voice of its own; use session.update.", f"{param}.voice"
+            errors.UNSUPPORTED, f"The session's output is {taken}, and each response's.", f"{param}.format.type"
         )
+    if output.voice is None:
+        return None
+    voice = profile.resolve_voice(output.voice, f"{param}.voice")
+    check_voice(config, voice)
+    return voice

@@ -14,6 +14,8 @@ One reply on the wire, and which core event says it (text replies have `output_t
     response.done                                                  ReplyDone
     output_audio_buffer.stopped | cleared              (WebRTC)    PlayoutStopped | PlayoutCleared
 
+An out-of-band reply has the same, without what tells of the conversation.
+
 Source: protocol.md, "Lifecycles"; field case C41.
 """
 
@@ -183,7 +185,9 @@ class WireEncoder:
 
     def _response(self, kind: str, event: ReplyCreated | ReplyDone) -> _Event:
         shown = wire_objects.response(
-            event.reply, conversation_id=self._conversation_id, output_format=self._output_format
+            event.reply,
+            conversation_id=None if event.reply.out_of_band else self._conversation_id,
+            output_format=self._output_format,
         )
         return {"type": kind, "response": shown}
 
@@ -193,9 +197,12 @@ class WireEncoder:
         opened = self._open[reply.id]
         opened.item, opened.previous_item_id = reply.item, event.previous_item_id
         item = wire_objects.empty_item(reply.item)
+        entered: list[_Event] = []  # into the conversation
+        if not reply.out_of_band:
+            entered = [{"type": "conversation.item.added", "previous_item_id": event.previous_item_id, "item": item}]
         return [
             {"type": "response.output_item.added", "response_id": reply.id, "output_index": 0, "item": item},
-            {"type": "conversation.item.added", "previous_item_id": event.previous_item_id, "item": item},
+            *entered,
             {
                 "type": "response.content_part.added",
                 **_place(reply.id, reply.item.id),
@@ -228,12 +235,13 @@ class WireEncoder:
             closed.append({"type": "response.output_audio_transcript.done", **place, "transcript": text})
         else:
             closed.append({"type": "response.output_text.done", **place, "text": text})
-        return [
-            *closed,
+        closed += [
             {"type": "response.content_part.done", **place, "part": wire_objects.part(started.modality, text)},
             {"type": "response.output_item.done", "response_id": reply_id, "output_index": 0, "item": item},
-            {"type": "conversation.item.done", "previous_item_id": opened.previous_item_id, "item": item},
         ]
+        if not event.reply.out_of_band:
+            closed.append({"type": "conversation.item.done", "previous_item_id": opened.previous_item_id, "item": item})
+        return closed
 
 
 def _chars_in(value: object) -> int:

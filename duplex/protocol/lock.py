@@ -26,6 +26,7 @@ _OPEN: Final = frozenset(
 )  # fmt: skip
 """How to listen and sound: fields that say nothing of what is answered."""
 _RESPONSE_OPEN: Final = frozenset({"audio", "conversation", "metadata", "output_modalities"})
+_VOICE: Final = "audio.output.voice"
 _HIDDEN: Final = "instructions"
 _TOLD: Final = frozenset({"prompt", "tools"})
 """Beside the instructions, what the model is told."""
@@ -97,6 +98,16 @@ def check_response(config: SessionConfig, sent: Mapping[str, Any]) -> None:
         closed += ["output_modalities"] if tuple(modalities) != config.modalities else []
     if closed:
         raise _forbidden(f"response.{closed[0]}")
+
+
+def check_voice(config: SessionConfig, voice: str) -> None:
+    """Refuse a response in another voice than the lock says.
+
+    Raises:
+        RemoteProtocolError: `forbidden_field`.
+    """
+    if config.open_fields is not None and _VOICE not in config.open_fields and voice != config.voice:
+        raise _forbidden(f"response.{_VOICE}")
 
 
 def check_item(config: SessionConfig, kind: str, role: str | None) -> None:

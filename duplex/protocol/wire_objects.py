@@ -10,9 +10,12 @@ from typing import Any, Literal
 
 from duplex.session.events import ItemView, ReplyView, StatusReason
 from duplex.session.picture_view import PictureView
-from duplex.units import ms_from_samples
+from duplex.units import Samples, ms_from_samples, samples_from_ms
 
 Modality = Literal["audio", "text"]
+_INPUT_TOKEN = samples_from_ms(100)
+_OUTPUT_TOKEN = samples_from_ms(50)
+"""Audio that counts as one token."""
 
 _WIRE_REASON: dict[StatusReason, str] = {
     "turn_detected": "turn_detected",
@@ -71,12 +74,12 @@ def part(modality: Modality, text: str) -> dict[str, Any]:
     return {"type": "audio", "transcript": text} if modality == "audio" else {"type": "text", "text": text}
 
 
-def response(view: ReplyView, *, conversation_id: str, output_format: dict[str, Any]) -> dict[str, Any]:
+def response(view: ReplyView, *, conversation_id: str | None, output_format: dict[str, Any]) -> dict[str, Any]:
     """Return a response object, complete in every state.
 
     Args:
         view: the reply as it stands.
-        conversation_id: id of the session's one conversation.
+        conversation_id: id of the session's one conversation; None: it is in none.
         output_format: `audio.output.format` of the session.
     """
     finished = view.status not in ("accepted", "in_progress")
@@ -88,7 +91,7 @@ def response(view: ReplyView, *, conversation_id: str, output_format: dict[str, 
         "output": [item(view.item)] if finished and view.item is not None else [],
         "conversation_id": conversation_id,
         "output_modalities": [view.modality],
-        "max_output_tokens": view.tokens_max if view.tokens_max is not None else "inf",
+        "max_output_tokens": view.tokens_max or "inf",
         "audio": {"output": {"format": output_format, "voice": view.voice}},
         "usage": _usage(view) if finished else None,
         "metadata": view.metadata,
@@ -111,18 +114,37 @@ def _status_details(view: ReplyView) -> dict[str, Any] | None:
 
 
 def _usage(view: ReplyView) -> dict[str, Any]:
-    """Return the tokens that were really counted: speech is synthesised, so audio has a length and no tokens."""
+    """Return the tokens of a reply.
+
+    Text is counted as the thinker's engine counts it. Where that does not tell the tokens of its prompt, or a cut came
+    before, they are an estimate (`duplex.input_estimated`). Cached tokens are those that the engine says it had read before.
+
+    Audio has a length and no tokens of its own: 100 ms of input count as one token, and 50 ms of output, as OpenAI counts
+    them; a token that has begun counts. Input audio is counted once, by the first reply that is made from it: later ones
+    read its words, which are text. For the same reason no audio is cached.
+    """
+    text_in, audio_in = view.input_tokens, _audio_tokens(view.input_audio, _INPUT_TOKEN)
+    text_out, audio_out = view.output_text_tokens, _audio_tokens(view.output_audio, _OUTPUT_TOKEN)
+    cached = {"text_tokens": view.cached_tokens, "audio_tokens": 0, "image_tokens": 0}
     return {
-        "total_tokens": view.input_tokens + view.output_text_tokens,
-        "input_tokens": view.input_tokens,
-        "output_tokens": view.output_text_tokens,
+        "total_tokens": text_in + audio_in + text_out + audio_out,
+        "input_tokens": text_in + audio_in,
+        "output_tokens": text_out + audio_out,
         "input_token_details": {
-            "text_tokens": view.input_tokens,
-            "audio_tokens": 0,
+            "text_tokens": text_in,
+            "audio_tokens": audio_in,
             "image_tokens": 0,
-            "cached_tokens": 0,
-            "cached_tokens_details": {"text_tokens": 0, "audio_tokens": 0, "image_tokens": 0},
+            "cached_tokens": view.cached_tokens,
+            "cached_tokens_details": cached,
         },
-        "output_token_details": {"text_tokens": view.output_text_tokens, "audio_tokens": 0},
-        "duplex": {"output_audio_ms": ms_from_samples(view.output_audio)},
+        "output_token_details": {"text_tokens": text_out, "audio_tokens": audio_out},
+        "duplex": {
+            "output_audio_ms": ms_from_samples(view.output_audio),
+            "input_audio_ms": ms_from_samples(view.input_audio),
+            "input_estimated": view.input_estimated,
+        },
     }
+
+
+def _audio_tokens(length: Samples, token: Samples) -> int:
+    return -(-length // token)

@@ -102,6 +102,8 @@ class Conversation:
         self._chars_of: dict[str, int] = {}
         """By item: the characters it came with."""
         self._chars = 0
+        self._fresh_audio = 0
+        """Of the user's turns that no reply was made from yet, in samples."""
 
     def __len__(self) -> int:
         return len(self._items)
@@ -183,12 +185,21 @@ class Conversation:
             raise ItemError("invalid_truncate", "only the assistant's audio can be truncated", "item_id")
         if content_index != 0:
             raise ItemError("invalid_truncate", f"item {item_id} has no audio at this index", "content_index")
-        if audio_end > item.spoken.audio:
+        if audio_end > item.spoken.audio or not item.spoken.audio:
             have = item.spoken.audio // 48
             raise ItemError(
                 "invalid_truncate", f"audio_end_ms is past the end of the audio ({have} ms)", "audio_end_ms"
             )
         item.heard = audio_end
+
+    def listened(self, length: Samples) -> None:
+        """So much of the user's speech was listened to, in a turn that has its words."""
+        self._fresh_audio += length
+
+    def take_fresh_audio(self) -> Samples:
+        """Return the length of the user's turns since this was asked last: a reply is made from them."""
+        fresh, self._fresh_audio = self._fresh_audio, 0
+        return Samples(fresh)
 
     def awaits_transcript(self) -> bool:
         """Return whether a committed turn of the user has no words yet."""

@@ -260,7 +260,7 @@ class SessionCore:
             case ClearInput():
                 self._ear.clear(msg.arrived)
             case CreateReply():
-                self._replies.create(msg, self._now)
+                self._create_reply(msg)
             case CancelReply():
                 if self._replies.cancel(msg):
                     self._cut("client_cancelled")
@@ -288,9 +288,7 @@ class SessionCore:
     # Configuration. -------------------------------------------------------------------------------------------------
 
     def _configure(self, msg: Configure) -> None:
-        if self._playouts.spoke and msg.config.voice != self.config.voice:
-            message = "the voice is fixed after the first audio"
-            self._fail("cannot_update_voice", message, msg.event_id, "session.audio.output.voice")
+        if self._voice_is_fixed(msg.config.voice, msg.event_id, "session.audio.output.voice"):
             return
         offers = msg.config.resume and not self.config.resume
         self._shared.config = msg.config
@@ -300,6 +298,17 @@ class SessionCore:
         self._greet()
         if offers:
             self._outbox.add(OfferResume())
+
+    def _voice_is_fixed(self, voice: str | None, event_id: str | None, param: str) -> bool:
+        """Refuse another voice than the session's once that was heard; return whether that was so."""
+        if not self._playouts.spoke or voice in (None, self.config.voice):
+            return False
+        self._fail("cannot_update_voice", "the voice is fixed after the first audio", event_id, param)
+        return True
+
+    def _create_reply(self, msg: CreateReply) -> None:
+        if not self._voice_is_fixed(msg.voice, msg.event_id, "response.audio.output.voice"):
+            self._replies.create(msg, self._now)
 
     def _apply(self, config: SessionConfig) -> None:
         # On WebSocket the audio is with the client already: only a cut makes sense of it.
@@ -440,6 +449,7 @@ class SessionCore:
         self._camera.give_up()
         self._pictures.close()
         self._replies.give_up()
+        self._replies.asides.close()
         self._cut("disconnected")
         self._closed = True
 
@@ -475,6 +485,9 @@ class SessionCore:
     # Playback. ------------------------------------------------------------------------------------------------------
 
     def _sent(self, msg: Sent) -> None:
+        if msg.lane != self.lane.number:
+            self._replies.asides.sent(msg, self._now)
+            return
         self._playouts.sent(msg, self._now)
         if msg.cut is not None:
             self._settle_cut(msg.cut)

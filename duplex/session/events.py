@@ -49,8 +49,16 @@ class ReplyView:
     tokens_max: int | None = None
     metadata: dict[str, str] | None = None
     input_tokens: int = 0
+    """Of text, as the thinker's engine counted its prompt; while it has not, or where it cannot, an estimate."""
+    input_estimated: bool = False
+    cached_tokens: int = 0
+    """Of those, what the engine had read before."""
+    input_audio: Samples = Samples(0)
+    """Of the user's turns that it is the first to be made from."""
     output_text_tokens: int = 0
     output_audio: Samples = Samples(0)
+    out_of_band: bool = False
+    """Beside the conversation: its item is in no history."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

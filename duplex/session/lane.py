@@ -14,7 +14,7 @@ from typing import Literal
 
 from duplex.config import PacingSettings
 from duplex.pacing.lead import JitterMeter, lead_target
-from duplex.payloads import Address, JobId
+from duplex.payloads import CONVERSATION_LANE, Address, JobId
 from duplex.session.config import Greeting
 from duplex.session.conversation import Item, SpokenText
 from duplex.session.events import ReplyStatus, ReplyView, StatusReason
@@ -76,6 +76,12 @@ class Reply:
     """Playback front by the client SDK's own word, and when it came."""
     text_tokens: int = 0
     input_tokens: int = 0
+    input_estimated: bool = False
+    cached_tokens: int = 0
+    input_audio: Samples = Samples(0)
+    """As in `ReplyView`, all four."""
+    input: tuple[Item, ...] | None = None
+    """What it is made from in place of the conversation."""
     lost_before: int = 0
     """Packets reported lost before it began to play."""
     think_job: JobId | None = None
@@ -128,8 +134,12 @@ class Reply:
             tokens_max=self.tokens_max,
             metadata=self.metadata,
             input_tokens=self.input_tokens,
+            input_estimated=self.input_estimated,
+            cached_tokens=self.cached_tokens,
+            input_audio=self.input_audio,
             output_text_tokens=self.text_tokens,
             output_audio=self.generated,
+            out_of_band=self.address.lane != CONVERSATION_LANE,
         )
 
 

@@ -141,13 +141,26 @@ class TruncateItem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ItemReference:
+    """An item of the conversation, in a reply's own input."""
+
+    item_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CreateReply:
     """response.create; None fields take the session's."""
 
     instructions: str | None = None
     modalities: tuple[str, ...] | None = None
     tokens_max: int | None = None
+    """0: no bound, whatever the session's is."""
     metadata: dict[str, str] | None = None
+    voice: str | None = None
+    input: tuple[CreateItem | ItemReference, ...] | None = None
+    """What it is made from in place of the conversation; empty: of the instructions alone."""
+    out_of_band: bool = False
+    """Beside the conversation: it enters no history, and others may be made at the same time."""
     event_id: str | None = None
 
 

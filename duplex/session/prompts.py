@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from duplex.payloads import Message
 from duplex.session.camera import Camera, with_note
 from duplex.session.context import ContextWindow
+from duplex.session.conversation import Item
 from duplex.session.events import ContextTrimmed
 from duplex.session.lane import Reply
 from duplex.session.messages import CreateReply
@@ -22,10 +25,9 @@ class Prompts:
     """
 
     def __init__(self, shared: Shared, camera: Camera) -> None:
-        kept = shared.settings.conversation
         self._shared = shared
         self._camera = camera
-        self._window = ContextWindow(shared.traits.context, kept.history_tokens_max, kept.history_kept_share)
+        self._window = self._window_of_its_own()
 
     def ask(self, request: CreateReply, now: MonoNs, said: str | None = None) -> Ask:
         """Return what a reply would be made from, as things stand (and with words that are not committed yet)."""
@@ -35,13 +37,16 @@ class Prompts:
             messages=self._messages(instructions, said),
             shown=self._camera.legible(now),
             modality="audio" if "audio" in (request.modalities or config.modalities) else "text",
-            voice=config.voice,
+            voice=request.voice or config.voice,
             speed=config.speed,
             tokens_max=request.tokens_max if request.tokens_max is not None else config.tokens_max,
         )
 
     def begin(self, reply: Reply, now: MonoNs) -> tuple[Message, ...]:
         """Return the prompt of a reply that begins; a reading that is not there by now is not waited for."""
+        if reply.input is not None:
+            return self.over(reply.input, reply.instructions)
+        reply.input_audio = self._shared.conversation.take_fresh_audio()
         messages = self._messages(reply.instructions)
         greeting = reply.greeting
         if greeting is not None and greeting.instructions is not None:
@@ -52,8 +57,13 @@ class Prompts:
 
     def adopt(self, reply: Reply) -> None:
         """A reply goes on that was begun from the same prompt."""
+        reply.input_audio = self._shared.conversation.take_fresh_audio()
         self._camera.give_up()
         self._trim(reply.instructions)
+
+    def over(self, items: Sequence[Item], instructions: str) -> tuple[Message, ...]:
+        """Return a prompt over other items than the conversation's; what does not fit is left out of this one alone."""
+        return self._window_of_its_own().messages(items, instructions)
 
     def draft(self, ask: Ask, now: MonoNs) -> tuple[Message, ...]:
         """Return the prompt of a reply that is begun in the dark: nothing is left out for good, no reading given up."""
@@ -62,6 +72,10 @@ class Prompts:
     def ahead(self, said: str | None) -> tuple[Message, ...]:
         """Return what the next prompt begins with, most likely."""
         return self._messages(self._shared.config.instructions, said)
+
+    def _window_of_its_own(self) -> ContextWindow:
+        kept = self._shared.settings.conversation
+        return ContextWindow(self._shared.traits.context, kept.history_tokens_max, kept.history_kept_share)
 
     def _messages(self, instructions: str, said: str | None = None) -> tuple[Message, ...]:
         return self._window.messages(self._shared.conversation.items(said), instructions)

@@ -10,15 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from duplex.payloads import Address, JobId, Payload, StageError
+from duplex.session.aside import Asides
 from duplex.session.camera import Camera
 from duplex.session.config import Greeting
 from duplex.session.conversation import Item
 from duplex.session.ear import Ear
 from duplex.session.effects import Outbox
 from duplex.session.events import Failure, ReplyCreated
-from duplex.session.lane import Playout, Reply
+from duplex.session.lane import Lane, Playout, Reply
 from duplex.session.lifetime import Lifetime
 from duplex.session.messages import CancelReply, CreateReply
+from duplex.session.own_input import items_of
 from duplex.session.pictures import Pictures
 from duplex.session.prefill import Prefill
 from duplex.session.prompts import Prompts
@@ -36,6 +38,8 @@ class _Wanted:
     marks: dict[str, MonoNs]
     since: MonoNs
     greeting: Greeting | None = None
+    own_input: tuple[Item, ...] | None = None
+    """What it is made from in place of the conversation."""
 
 
 class Replies:
@@ -61,6 +65,7 @@ class Replies:
         self._lifetime = lifetime
         self._floor = floor
         self._prompts = Prompts(shared, camera)
+        self.asides = Asides(shared, self._prompts, pictures, self._new)
         self._turns = self._turn_output(shared.outbox, floor)
         self._speculation = Speculation(shared.outbox)
         self._prefill = Prefill(shared.outbox)
@@ -80,20 +85,28 @@ class Replies:
     # What asks for a reply. -----------------------------------------------------------------------------------------
 
     def create(self, msg: CreateReply, now: MonoNs) -> None:
-        """The client asks for a reply."""
+        """The client asks for a reply.
+
+        Raises:
+            ItemError: its own input names what is not there, or is too much; nothing is begun.
+        """
         active = self._lane.active
         if self._traits.tick_mode:
             self._refuse("unsupported_in_tick_mode", "this model decides by itself when to speak", msg.event_id)
         elif self._lifetime.over:
             self._refuse("session_expired", "the session ends: no reply begins any more", msg.event_id)
+        elif msg.out_of_band:
+            self.asides.create(msg, now)
         elif active is not None or self._wanted is not None:
             name = active.id if active is not None else "the reply to the last turn"
             message = f"the conversation already has an active response: {name}"
             self._refuse("conversation_already_has_active_response", message, msg.event_id)
         else:
+            shared = self._shared
+            own = None if msg.input is None else items_of(msg.input, shared.conversation, shared.settings.conversation)
             self._camera.look_for_answer(now)
             self._pictures.wait_for_answer(now)
-            self._accept(_Wanted(msg, {}, now), now)
+            self._accept(_Wanted(msg, {}, now, own_input=own), now)
 
     def greet(self, greeting: Greeting, now: MonoNs) -> None:
         """The model speaks first."""
@@ -158,6 +171,8 @@ class Replies:
 
     def cancel(self, msg: CancelReply) -> bool:
         """The client cancels: what is only awaited is given up; return whether the active reply has to be cut."""
+        if msg.reply_id is not None and self.asides.cancel(msg.reply_id):
+            return False
         self.discard_draft()
         active = self._lane.active
         if active is None and self._wanted is not None:
@@ -194,6 +209,7 @@ class Replies:
         self._owes = self._owes or self._wanted is not None or (unheard and not self._traits.tick_mode)
         self._away = True
         self._wanted = None
+        self.asides.close()
 
     def come_back(self) -> bool:
         """The client is there; return whether it was away."""
@@ -213,6 +229,7 @@ class Replies:
         """Go on with what waits: a reply that was accepted before its words came, or the next turn's."""
         if self._away:
             return
+        self.asides.go_on(now)
         active = self._lane.active
         if active is not None and active.status == "accepted" and not self._listens(now):
             self._begin(active, now)
@@ -222,8 +239,10 @@ class Replies:
 
     def take(self, job: JobId, payload: Payload | StageError, now: MonoNs) -> None:
         """Take a stage's output."""
-        if not self._prefill.take(job, payload) and not self._speculation.take(job, payload, now):
-            self._turns.take(job, payload, now)
+        if self._prefill.take(job, payload) or self._speculation.take(job, payload, now):
+            return
+        if not self._turns.take(job, payload, now):
+            self.asides.take(job, payload, now)
 
     def played(self, now: MonoNs) -> None:
         """The playback front has moved."""
@@ -243,10 +262,12 @@ class Replies:
         self.unanswered = False
         self._prefill.drop()
         waits = self._listens(now)
-        draft = None if waits or wanted.greeting else self._speculation.claim(self._prompts.ask(wanted.request, now))
+        special = wanted.greeting is not None or wanted.own_input is not None
+        draft = None if waits or special else self._speculation.claim(self._prompts.ask(wanted.request, now))
         self.discard_draft()
         reply = self._new(wanted.since, wanted.request) if draft is None else draft.reply
         reply.since, reply.metadata, reply.greeting = wanted.since, wanted.request.metadata, wanted.greeting
+        reply.input = wanted.own_input
         reply.marks.update(wanted.marks)
         created = replace(reply.view(), item=None, status="in_progress", output_text_tokens=0, output_audio=Samples(0))
         self._outbox.send(ReplyCreated(reply=created))
@@ -270,19 +291,19 @@ class Replies:
     def _turn_output(self, outbox: Outbox, floor: Floor) -> TurnOutput:
         return TurnOutput(self._lane, outbox, self._shared.settings.pacing, self._traits, floor)
 
-    def _address(self, reply: str | None = None) -> Address:
-        lane = self._lane
+    def _address(self, reply: str | None = None, lane: Lane | None = None) -> Address:
+        lane = self._lane if lane is None else lane
         return Address(
             session=self._shared.session, lane=lane.number, epoch=lane.epoch, reply=reply, tenant=self._traits.tenant
         )
 
-    def _new(self, since: MonoNs, request: CreateReply) -> Reply:
+    def _new(self, since: MonoNs, request: CreateReply, lane: Lane | None = None) -> Reply:
         config, reply_id = self._shared.config, self._shared.new_id("resp")
         return Reply(
             id=reply_id,
-            address=self._address(reply_id),
+            address=self._address(reply_id, lane),
             modality="audio" if "audio" in (request.modalities or config.modalities) else "text",
-            voice=config.voice,
+            voice=request.voice or config.voice,
             speed=config.speed,
             tokens_max=request.tokens_max if request.tokens_max is not None else config.tokens_max,
             metadata=request.metadata,

@@ -159,7 +159,9 @@ class Transcripts:
         item.text = transcription.text or ""
         if transcription.error is not None:
             self._outbox.send(TranscriptionFailed(item_id=item.id, message=transcription.error))
-        elif self._shared.config.transcribe:
+        else:
+            self._shared.conversation.listened(Samples(len(transcription.span)))
+        if transcription.error is None and self._shared.config.transcribe:
             seconds = seconds_from_samples(len(transcription.span))
             self._outbox.send(Transcribed(item_id=item.id, text=item.text, seconds=seconds, told=transcription.told))
         transcription.marks["transcribed"] = now

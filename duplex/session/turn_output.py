@@ -6,6 +6,7 @@ from typing import Protocol
 
 from duplex.config import PacingSettings
 from duplex.payloads import Audio, Job, JobId, Latents, Message, Pace, Payload, Prompt, Role, StageError, TextDelta
+from duplex.session.context import estimate_tokens
 from duplex.session.effects import Drop, Outbox, Repace, Submit
 from duplex.session.events import ReplyStatus, ReplyText, StatusReason
 from duplex.session.lane import Lane, Reply
@@ -38,6 +39,7 @@ class TurnOutput:
         self._outbox = outbox
         self._pacing = pacing
         self._traits = traits
+        self._count = estimate_tokens if traits.context is None else traits.context.count
         self._floor = floor
         self._reply: Reply | None = None
         self._speech: Speech | None = None
@@ -55,7 +57,9 @@ class TurnOutput:
         self._speech = None
         self._pace = self._think_pace(reply, now)
         self._finish = None
-        prompt = Prompt(messages=messages, tokens_max=reply.tokens_max)
+        reply.input_tokens = sum(self._count(message.text) for message in messages)
+        reply.input_estimated = True
+        prompt = Prompt(messages=messages, tokens_max=reply.tokens_max or None, sees=reply.input is None)
         self._outbox.add(
             Submit(job=Job(id=job, stage=Role.THINK, address=reply.address, payload=prompt, pace=self._pace))
         )
@@ -137,6 +141,9 @@ class TurnOutput:
         if delta.finish is not None:
             reply.think_job = None
             self._finish = delta.finish
+        if delta.prompt_tokens is not None:
+            reply.input_tokens, reply.input_estimated = delta.prompt_tokens, False
+            reply.cached_tokens = min(delta.cached_tokens, delta.prompt_tokens)
         if self._speech is not None:
             if delta.text:
                 self._speech.push_text(delta.text, now)

@@ -19,6 +19,7 @@ from duplex.session.events import TurnMetrics
 from duplex.session.lane import Lane
 from duplex.session.messages import Inbound
 from duplex.stages.runner import StageLoad, StageSpan
+from duplex.telemetry.beside import beside
 from duplex.telemetry.live import Live, LiveHost
 from duplex.telemetry.logs import log_failure
 from duplex.telemetry.metrics import Observer
@@ -168,6 +169,8 @@ class SessionObservers:
 
     def took(self, message: Inbound, lane: Lane, now: MonoNs) -> None:
         """The core has taken a message."""
+        if beside(message):
+            return
         for part in self._parts:
             try:
                 part.took(message, lane, now)
@@ -178,6 +181,8 @@ class SessionObservers:
         """The core asked for an effect."""
         if type(effect) is Send and type(effect.event) is TurnMetrics:
             self._telemetry.turn(effect.event)
+        if beside(effect):
+            return
         for part in self._parts:
             try:
                 part.gave(effect, now)

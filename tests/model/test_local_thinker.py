@@ -271,3 +271,14 @@ def test_closing_ends_what_runs() -> None:
     own.abort(submitted.id)
     assert not answer.ended.is_set()
     assert len(answer.deltas) == told
+
+
+def test_the_tokens_of_the_prompt_are_told_with_the_first_word_and_what_was_cached(think: Any) -> None:
+    question = prompt("What is the capital of France?")
+    first = _ask(think, question).deltas
+    again = _ask(think, question).deltas
+    assert [delta.prompt_tokens is not None for delta in first] == [True] + [False] * (len(first) - 1)
+    assert first[0].prompt_tokens == again[0].prompt_tokens
+    assert first[0].prompt_tokens > 20
+    assert 0 <= first[0].cached_tokens < again[0].cached_tokens < again[0].prompt_tokens
+    think.release("s")

@@ -71,6 +71,7 @@ def reply(
     reason: StatusReason | None = None,
     modality: str = "audio",
     error: str | None = None,
+    out_of_band: bool = False,
 ) -> ReplyView:
     return ReplyView(
         id="resp_1",
@@ -83,8 +84,11 @@ def reply(
         tokens_max=50,
         metadata={"client_event_id": "c1"},
         input_tokens=12,
+        cached_tokens=5,
+        input_audio=Samples(91_200),
         output_text_tokens=4,
         output_audio=Samples(48_000),
+        out_of_band=out_of_band,
     )
 
 
@@ -167,6 +171,15 @@ SCRIPTS: dict[str, tuple[TransportName, list[ServerEvent], list[str]]] = {
         ["conversation.item.added", "conversation.item.done", *SEEN_STARTED, "response.output_text.delta",
          "response.output_text.delta", "response.output_text.done", "response.content_part.done",
          "response.output_item.done", "conversation.item.done", "response.done"],
+    ),
+    "out of band": (
+        "websocket",
+        [ReplyCreated(reply=reply("accepted", out_of_band=True)),
+         ReplyOutputStarted(
+             reply=reply("in_progress", assistant(None, "in_progress"), out_of_band=True), previous_item_id=None
+         ),
+         *said("A tree."), PCM, ReplyDone(reply=reply("completed", assistant("A tree."), out_of_band=True))],
+        [*(seen for seen in [*SEEN_STARTED, DELTA, AUDIO, *SEEN_CLOSED] if not seen.startswith("conversation."))],
     ),
     "interrupted before anything was said": (
         "webrtc",
@@ -287,21 +300,28 @@ def test_a_finished_response_is_complete() -> None:
         "max_output_tokens": 50,
         "audio": {"output": {"format": {"type": "audio/pcm", "rate": 24000}, "voice": "default"}},
         "usage": {
-            "total_tokens": 16,
-            "input_tokens": 12,
-            "output_tokens": 4,
+            "total_tokens": 12 + 19 + 4 + 20,
+            "input_tokens": 12 + 19,
+            "output_tokens": 4 + 20,
             "input_token_details": {
                 "text_tokens": 12,
-                "audio_tokens": 0,
+                "audio_tokens": 19,
                 "image_tokens": 0,
-                "cached_tokens": 0,
-                "cached_tokens_details": {"text_tokens": 0, "audio_tokens": 0, "image_tokens": 0},
+                "cached_tokens": 5,
+                "cached_tokens_details": {"text_tokens": 5, "audio_tokens": 0, "image_tokens": 0},
             },
-            "output_token_details": {"text_tokens": 4, "audio_tokens": 0},
-            "duplex": {"output_audio_ms": 1000},
+            "output_token_details": {"text_tokens": 4, "audio_tokens": 20},
+            "duplex": {"output_audio_ms": 1000, "input_audio_ms": 1900, "input_estimated": False},
         },
         "metadata": {"client_event_id": "c1"},
     }
+
+
+def test_a_response_out_of_band_is_of_no_conversation() -> None:
+    shown = of("out of band")
+    for kind in ("response.created", "response.done"):
+        assert shown[kind]["response"]["conversation_id"] is None
+    assert shown["response.done"]["response"]["output"][0]["content"][0]["transcript"] == "A tree."
 
 
 def test_a_response_that_has_begun_shows_no_result() -> None:

@@ -9,7 +9,7 @@ from tests.sim.world import Session
 
 ACTIONS = [
     "speak", "cough", "cancel", "create", "clear_output", "commit", "clear_input", "truncate", "type", "retrieve",
-    "unknown", "no_detection", "detection", "report", "delete",
+    "unknown", "no_detection", "detection", "report", "delete", "aside", "aside_audio", "cancel_one",
 ]  # fmt: skip
 
 
@@ -20,6 +20,8 @@ def items_of(session: Session) -> list[str]:
 def act(session: Session, action: str, number: int) -> None:
     items = items_of(session) or ["item_none"]
     item = items[number % len(items)]
+    replies = [event["response"]["id"] for event in session.client.of("response.created")] or ["resp_none"]
+    beside = {"conversation": "none", "instructions": "Go.", **({"input": []} if number % 2 else {})}
     turn_detection: Any = {"type": "semantic_vad"} if action == "detection" else None
     events: dict[str, dict[str, Any]] = {
         "cancel": {"type": "response.cancel"},
@@ -30,6 +32,9 @@ def act(session: Session, action: str, number: int) -> None:
         "truncate": {"type": "conversation.item.truncate", "item_id": item, "content_index": 0, "audio_end_ms": number},
         "retrieve": {"type": "conversation.item.retrieve", "item_id": item},
         "delete": {"type": "conversation.item.delete", "item_id": item},
+        "aside": {"type": "response.create", "response": beside | {"output_modalities": ["text"]}},
+        "aside_audio": {"type": "response.create", "response": beside},
+        "cancel_one": {"type": "response.cancel", "response_id": replies[-1 - number % min(3, len(replies))]},
         "unknown": {"type": "unknown.event"},
         "report": {"type": "duplex.playback.report", "response_id": "resp_none", "played_ms": number},
     }
@@ -60,13 +65,14 @@ class Watch:
         core = self._session.actor._core
         assert core._ear.watermark.position >= self._watermark
         self._watermark = core._ear.watermark.position
-        for reply in core.lane:
-            sent, played = core.lane.sent(reply), core.lane.played(reply)
+        lanes = [core.lane, *(aside.lane for aside in core._replies.asides._asides)]
+        for lane, reply in [(each, reply) for each in lanes for reply in each]:
+            sent, played = lane.sent(reply), lane.played(reply)
             assert reply.generated >= sent >= played
             before = self._fronts.get(reply.id, (0, 0))
             assert sent >= before[0] and played >= before[1]
             self._fronts[reply.id] = sent, played
-        assert sum(not reply.done for reply in core.lane) <= 1
+        assert all(sum(not reply.done for reply in lane) <= 1 for lane in lanes)
         for item in core.conversation._items:
             if item.spoken is not None:
                 assert item.spoken.text.startswith(item.heard_text())

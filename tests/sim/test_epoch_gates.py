@@ -50,7 +50,7 @@ def stale_job(server: Server, session: Session, role: Role) -> Job:
 
 def cut(server: Server, session: Session) -> None:
     session.event(type="response.cancel")
-    assert server.cuts[session.actor.session_id] == 1
+    assert server.cuts[session.actor.session_id, 0] == 1
 
 
 def submitted_after_the_cut(role: Role, opened: bool) -> bool:

@@ -201,7 +201,7 @@ class Session:
         def watched(effect: Effect) -> None:
             self.effects.append((self.server.world.now(), effect))
             if isinstance(effect, CutLane):
-                self.server.cuts[self.actor.session_id] = effect.epoch
+                self.server.cuts[self.actor.session_id, effect.lane] = effect.epoch
             execute(effect)
 
         self.actor._execute = watched  # type: ignore[method-assign]
@@ -219,8 +219,8 @@ class Server:
         self.options = options or SimOptions(vad="level")
         self.pack: ModelPack = make(self.options, after=self.world.after, sleeps=False)
         self.measures: list[tuple[str, float, dict[str, str]]] = []
-        self.cuts: dict[str, int] = {}
-        """Epoch of each session's lane after its last cut."""
+        self.cuts: dict[tuple[str, int], int] = {}
+        """Epoch of each session's lanes after their last cut."""
         self.stale: list[str] = []
         """Stale outputs that passed an edge; must stay empty."""
         self.spans: list[StageSpan] = []
@@ -287,8 +287,9 @@ class Server:
             deliver: Deliver = runner._deliver
 
             def delivered(job: Job, out: Payload | StageError, deliver: Deliver = deliver, role: Any = role) -> None:
-                if job.address.lane == 0 and job.address.epoch < self.cuts.get(job.address.session, 0):
-                    self.stale.append(f"{role} delivered a result of epoch {job.address.epoch}")
+                address = job.address
+                if address.lane >= 0 and address.epoch < self.cuts.get((address.session, address.lane), 0):
+                    self.stale.append(f"{role} delivered a result of epoch {address.epoch}, lane {address.lane}")
                 deliver(job, out)
 
             runner._deliver = delivered

@@ -142,9 +142,10 @@ def test_a_reply_ends_with_its_reason_and_the_servers_count() -> None:
     reader = ReplyReader()
     reader.feed(event({"content": "Yes"}) + event({}, "length"))
     assert not reader.complete
-    reader.feed(event(usage={"completion_tokens": 7, "prompt_tokens": 9}))
+    details = {"cached_tokens": 4}
+    reader.feed(event(usage={"completion_tokens": 7, "prompt_tokens": 9, "prompt_tokens_details": details}))
     assert reader.complete
-    assert reader.end() == ChatEnd(finish="length", completion_tokens=7)
+    assert reader.end() == ChatEnd(finish="length", completion_tokens=7, prompt_tokens=9, cached_tokens=4)
 
 
 def test_a_reply_without_a_count_ends_at_done_or_at_the_streams_end() -> None:

@@ -22,6 +22,7 @@ from duplex.session.messages import (
     CreateItem,
     CreateReply,
     DeleteItem,
+    ItemReference,
     PlaybackReport,
     Rejected,
     RetrieveItem,
@@ -240,16 +241,41 @@ def test_response_create_carries_its_choices() -> None:
         modalities=("text",),
         tokens_max=9,
         metadata={"client_event_id": "c1"},
+        voice="low",
         event_id="e1",
     )
+    assert event("response.create", response={"max_output_tokens": "inf", "temperature": 0.2}) == CreateReply(
+        tokens_max=0, event_id="e1"
+    )
+
+
+def test_a_response_out_of_band_has_an_input_of_its_own() -> None:
+    said = {"type": "message", "role": "user", "id": "mine", "content": [{"type": "input_text", "text": "Hello."}]}
+    asked = {"conversation": "none", "input": [said, {"type": "item_reference", "id": "item_1"}]}
+    assert event("response.create", response=asked) == CreateReply(
+        input=(CreateItem(role="user", text="Hello.", item_id="mine"), ItemReference(item_id="item_1")),
+        out_of_band=True,
+        event_id="e1",
+    )
+    assert event("response.create", response={"input": []}) == CreateReply(input=(), event_id="e1")
+
+
+_PICTURE = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
 
 
 @pytest.mark.parametrize(
     ("response", "code", "param"),
     [
-        ({"conversation": "none"}, "unsupported", "response.conversation"),
         ({"conversation": "conv_2"}, "unsupported", "response.conversation"),
-        ({"input": []}, "unsupported", "response.input"),
+        ({"input": {}}, "invalid_type", "response.input"),
+        ({"input": [{"id": "x"}]}, "missing_required_parameter", "response.input.0.type"),
+        ({"input": [{"type": "message"}]}, "missing_required_parameter", "response.input.0.role"),
+        ({"input": [{"type": "item_reference"}]}, "missing_required_parameter", "response.input.0.id"),
+        (
+            {"input": [{"type": "message", "role": "user", "content": [_PICTURE]}]},
+            "unsupported",
+            "response.input.0.content.0.type",
+        ),
         ({"tools": [{"type": "function", "name": "f"}]}, "unsupported", "response.tools"),
         ({"prompt": {"id": "p"}}, "unsupported", "response.prompt"),
         ({"tool_choice": "required"}, "invalid_value", "response.tool_choice"),
@@ -258,7 +284,6 @@ def test_response_create_carries_its_choices() -> None:
         ({"max_output_tokens": True}, "invalid_value", "response.max_output_tokens"),
         ({"metadata": {"a": 1}}, "invalid_type", "response.metadata.a"),
         ({"metadata": {str(i): "" for i in range(17)}}, "string_above_max_length", "response.metadata"),
-        ({"audio": {"output": {"voice": "high"}}}, "unsupported", "response.audio.output.voice"),
         ({"audio": {"output": {"voice": "nobody"}}}, "invalid_value", "response.audio.output.voice"),
         ({"audio": {"output": {"format": {"type": "audio/pcmu"}}}}, "unsupported", "response.audio.output.format.type"),
         ({"instructions": "x" * 100_001}, "string_above_max_length", "response.instructions"),

@@ -49,6 +49,8 @@ FORBIDDEN: list[tuple[str, dict[str, Any], str]] = [
     ("response.create", {"response": {"input": []}}, "response.input"),
     ("response.create", {"response": {"prompt": {"id": "p"}}}, "response.prompt"),
     ("response.create", {"response": {"max_output_tokens": 4096}}, "response.max_output_tokens"),
+    ("response.create", {"response": {"audio": {"output": {"voice": "low"}}}}, "response.audio.output.voice"),
+    ("response.create", {"response": {"conversation": "none", "input": []}}, "response.input"),
     ("conversation.item.create", {"item": item("system")}, "item.role"),
     ("conversation.item.create", {"item": item("assistant")}, "item.role"),
     (

@@ -60,6 +60,8 @@ class _Run:
     running: bool = False
     gone: bool = False
     """Aborted or ended: nothing more may be emitted."""
+    told: bool = False
+    """A delta was emitted, and with it the tokens of the prompt."""
 
     @property
     def text(self) -> str:
@@ -273,8 +275,11 @@ class Think:
             run.tokens_left -= max(1, len(token.ids))
             text = token.text.lstrip() if run.skip_space else token.text
             run.skip_space = run.skip_space and not text
+            read = None if run.told else token.prompt_tokens
+            run.told = run.told or bool(text)
         if text:
-            run.emit(TextDelta(text=text, tokens=max(1, len(token.ids))))
+            tokens = max(1, len(token.ids))
+            run.emit(TextDelta(text=text, tokens=tokens, prompt_tokens=read, cached_tokens=token.cached_tokens))
         return False
 
 

@@ -201,10 +201,13 @@ def _last(end: ChatEnd, text: str, tokens: int, *, said: bool) -> TextDelta | St
     """
     match end.finish:
         case "length":
-            return TextDelta(text=text, tokens=tokens, finish="length")
+            finish = "length"
         case "content_filter":
             return StageError(reason="thinker: the server's content filter ended the reply", kind="refused")
         case "tool_calls" | "function_call" if not said:
             return StageError(reason="thinker: the model asked for a tool, and none is offered to it")
         case _:
-            return TextDelta(text=text, tokens=tokens, finish="stop")
+            finish = "stop"
+    return TextDelta(
+        text=text, tokens=tokens, finish=finish, prompt_tokens=end.prompt_tokens, cached_tokens=end.cached_tokens
+    )

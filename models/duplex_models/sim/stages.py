@@ -159,6 +159,8 @@ class _Thought:
     job: Job
     emit: Emit
     words: deque[str]
+    length: bool = False
+    """It ends because it has its greatest length."""
     cancel: Cancel | None = None
     paused: bool = False
 
@@ -218,8 +220,9 @@ class SimThink:
             return
         self.prompts.append(prompt)
         self.shown.extend(prompt.frames)
-        words = deque(re.findall(r"\S+\s*", self._line(job, prompt)))
-        thought = self._running[job.id] = _Thought(job, emit, words)
+        words = re.findall(r"\S+\s*", self._line(job, prompt))
+        said = words[: prompt.tokens_max]
+        thought = self._running[job.id] = _Thought(job, emit, deque(said), length=len(said) < len(words))
         thought.cancel = self._after(self._first_token_s, lambda: self._next(thought))
 
     def abort(self, job: JobId) -> None:
@@ -279,7 +282,17 @@ class SimThink:
             thought.cancel = self._after(self._token_s, lambda: self._next(thought))
         else:
             self._running.pop(thought.job.id, None)
-        thought.emit(TextDelta(text=word, tokens=1, finish=None if thought.words else "stop"))
+        if thought.words:
+            thought.emit(TextDelta(text=word, tokens=1))
+        else:
+            thought.emit(self._last(thought, word))
+
+    @staticmethod
+    def _last(thought: _Thought, word: str) -> TextDelta:
+        prompt = thought.job.payload
+        assert isinstance(prompt, Prompt)
+        read = sum(len(message.text.split()) for message in prompt.messages)
+        return TextDelta(text=word, tokens=1, finish="length" if thought.length else "stop", prompt_tokens=read)
 
 
 class SimTalk(SimBatch):
