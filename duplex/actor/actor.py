@@ -32,7 +32,7 @@ from duplex.payloads import (
     Utterance,
     VoiceWindow,
 )
-from duplex.protocol import AppendAudio, TransportName, WireEncoder, decode
+from duplex.protocol import AppendAudio, TransportName, WireEncoder, decode, samples_of
 from duplex.session.config import SessionConfig
 from duplex.session.core import EXPIRED
 from duplex.session.effects import (
@@ -187,7 +187,7 @@ class SessionActor:
             unknown_fields=self.unknown_fields,
         )
         if isinstance(message, AppendAudio):
-            self._microphone.append(np.frombuffer(message.pcm, dtype="<i2").astype(np.int16, copy=False))
+            self._microphone.append(*samples_of(message.pcm, message.format))
         else:
             self.post(message)
 

@@ -1,5 +1,6 @@
 """Realtime events of the wire ↔ messages and events of the core; nothing else knows the wire."""
 
+from duplex.protocol.audio import samples_of
 from duplex.protocol.decode import AppendAudio, Decoded, TransportName, decode
 from duplex.protocol.encode import WireEncoder, to_json
 from duplex.protocol.errors import ProtocolError, RemoteProtocolError, ResumeRefused, ServerBusy, SessionRejected
@@ -18,5 +19,6 @@ __all__ = [
     "WireProfile",
     "decode",
     "initial",
+    "samples_of",
     "to_json",
 ]

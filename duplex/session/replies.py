@@ -78,6 +78,11 @@ class Replies:
         """A voice cut the last reply before it was heard."""
 
     @property
+    def away(self) -> bool:
+        """The client has lost its connection and may come back."""
+        return self._away
+
+    @property
     def awaited(self) -> bool:
         """A reply is wanted that the lane has not got yet."""
         return self._wanted is not None
@@ -137,6 +142,8 @@ class Replies:
             return  # text alone has no listener who waits for sound, and no bound
         if self._awaits_reading(now):
             return  # the prompt is about to change
+        if self._prompts.overflows(self._shared.config.instructions, said=text):
+            return  # it will fail
         self._prefill.drop()
         request = CreateReply()
         reply = self._new(since, request)
@@ -285,6 +292,9 @@ class Replies:
         greeting = reply.greeting
         if greeting is not None and greeting.text is not None:
             self._turns.say(reply, greeting.text, now)
+        elif self._prompts.overflows(reply.instructions, reply.input):
+            message = "the conversation is longer than the model takes, and the session's truncation is disabled"
+            self._floor.finish(reply, "failed", "context_length_exceeded", message)
         else:
             self._turns.start(reply, self._prompts.begin(reply, now), now)
 
