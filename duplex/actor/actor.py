@@ -34,7 +34,7 @@ from duplex.payloads import (
     Utterance,
     VoiceWindow,
 )
-from duplex.protocol import AppendAudio, ComeBack, Decoded, TransportName, WireEncoder, decode
+from duplex.protocol import AppendAudio, ComeBack, Decoded, TransportName, WireEncoder, decode, samples_of
 from duplex.protocol.errors import SESSION_NOT_RESUMABLE
 from duplex.protocol.rtvi import ClientReady, DisconnectBot, RtviWire
 from duplex.session.config import SessionConfig
@@ -285,8 +285,8 @@ class SessionActor:
 
     def _take(self, message: Decoded | ClientReady | DisconnectBot) -> None:
         match message:
-            case AppendAudio(pcm=pcm):
-                self._microphone.append(np.frombuffer(pcm, dtype="<i2").astype(np.int16, copy=False))
+            case AppendAudio(pcm=raw, format=name):
+                self._microphone.append(*samples_of(raw, name))
             case ComeBack():
                 self._context.come_back(self.session_id, message)
             case ClientReady():

@@ -33,7 +33,7 @@ from duplex.media.video import video_rate
 from duplex.media.warm import warm_media
 from duplex.pacing.admission import Limit
 from duplex.pacing.policies import make_policy
-from duplex.payloads import JobId
+from duplex.payloads import JobId, Role
 from duplex.protocol import ComeBack, ResumeRefused, TransportName, WireProfile, initial
 from duplex.protocol.images import bounds_of
 from duplex.protocol.rtvi import RtviWire
@@ -94,6 +94,7 @@ def _profile(settings: Settings, pack: ModelPack, *, recorded: bool) -> WireProf
         processes_audio=settings.media.processing == "apm",
         images=bounds_of(settings.conversation, reads=pack.reads_images),
         tools=tool_bounds(settings.tools, calls=pack.calls),
+        transcribes=any(stage.spec.role is Role.TRANSCRIBE for stage in pack.stages),
     )
 
 

@@ -14,6 +14,7 @@ from duplex.actor.context import ActorContext
 from duplex.actor.ingress import WINDOW, Ingress
 from duplex.media.contract import INPUT_RATE, WEBSOCKET_RATE
 from duplex.media.echo_gate import HISTORY, EchoGate, reference_ms
+from duplex.media.polyphase import Upsampler
 from duplex.media.processing import AudioProcessor, Processing
 from duplex.media.reference import Reference
 from duplex.media.resample import StreamResampler
@@ -42,6 +43,11 @@ _SILENCE_TOLD_EVERY = samples_from_ms(256)
 _TICKS_IN_FLIGHT = 8
 _WINDOWS_IN_FLIGHT = 32
 """VAD windows submitted at once; more audio waits in the backlog."""
+
+
+def _resampling(rate: int) -> Callable[[Int16Array], Int16Array]:
+    """Return what makes appended audio of a rate into input: a whole factor at once, another as soxr gives it."""
+    return Upsampler(INPUT_RATE // rate).feed if INPUT_RATE % rate == 0 else StreamResampler(rate, INPUT_RATE).push
 
 
 class CoreView(Protocol):
@@ -85,7 +91,8 @@ class Microphone:
         self._voice_end = VoiceEnd(settings.turn.release_drop_db, settings.turn.release_threshold)
         self._processing = Processing()
         self._processor: AudioProcessor | None = None
-        self._resampler = StreamResampler(WEBSOCKET_RATE, INPUT_RATE)
+        self._append_rate = WEBSOCKET_RATE
+        self._resample = _resampling(WEBSOCKET_RATE)
         self._appended: deque[Int16Array] = deque()
         """Audio appended by the client (16 kHz, slices of at most 1 s) that is not taken in yet."""
         self._appended_samples = 0
@@ -110,10 +117,12 @@ class Microphone:
         if self._tick is not None:
             self._submit_ticks(self._tick)
 
-    def append(self, pcm: Int16Array) -> None:
-        """Take audio that the client appends, shape (n,), 24 kHz: as much of it at once as can be analysed."""
-        for start in range(0, len(pcm), WEBSOCKET_RATE):
-            piece = self._resampler.push(pcm[start : start + WEBSOCKET_RATE])
+    def append(self, pcm: Int16Array, rate: int = WEBSOCKET_RATE) -> None:
+        """Take audio that the client appends, shape (n,), `rate` samples a second: as much at once as can be analysed."""
+        if rate != self._append_rate:  # the session has changed its format
+            self._append_rate, self._resample = rate, _resampling(rate)
+        for start in range(0, len(pcm), rate):
+            piece = self._resample(pcm[start : start + rate])
             self._appended.append(piece)
             self._appended_samples += len(piece)
         self._take_appended()

@@ -86,6 +86,10 @@ class TurnSettings(Section):
     """A turn of continuous sound is committed at this length, and the client told (`duplex.turn.limited`)."""
     speech_ms_min: Ms = 160
     """Voiced time below which an utterance is discarded as noise."""
+    idle_instructions: str = Field(
+        "The user has said nothing for a while. Ask in a few words whether they are still there.", min_length=1
+    )
+    """What the model is told in the user's place when a session's `idle_timeout_ms` is over (server_vad)."""
     input_stall_ms: Ms = 1000
     """Wall time without any media after which an open utterance is closed."""
     input_buffer_ms_max: Ms = 120_000

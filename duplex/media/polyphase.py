@@ -46,7 +46,10 @@ class Upsampler:
 
 
 class Downsampler:
-    """n samples to n ÷ `factor`; delay: 16 samples of output."""
+    """n samples to n ÷ `factor`."""
+
+    delay = _TAPS_PER_PHASE // 2
+    """In samples of output."""
 
     def __init__(self, factor: int) -> None:
         self._factor = factor

@@ -1,5 +1,6 @@
 """Realtime events of the wire ↔ messages and events of the core; nothing else knows the wire."""
 
+from duplex.protocol.audio import samples_of
 from duplex.protocol.decode import AppendAudio, ComeBack, Decoded, TransportName, decode
 from duplex.protocol.encode import WireEncoder, to_json
 from duplex.protocol.errors import ProtocolError, RemoteProtocolError, ResumeRefused, ServerBusy, SessionRejected
@@ -20,6 +21,7 @@ __all__ = [
     "WireProfile",
     "decode",
     "initial",
+    "samples_of",
     "sequence_of",
     "to_json",
 ]

@@ -7,7 +7,6 @@ ignored, and counted. Source: DESIGN.md §2 (`protocol/`); field cases C35–C44
 
 from __future__ import annotations
 
-import binascii
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from pydantic import ValidationError
 from duplex.payloads import EncodedImage
 from duplex.protocol import client_events as wire
 from duplex.protocol import errors
+from duplex.protocol.audio import FormatName, read_audio
 from duplex.protocol.errors import RemoteProtocolError
 from duplex.protocol.images import read_image
 from duplex.protocol.lock import check_item, check_response, check_voice
@@ -25,6 +25,7 @@ from duplex.protocol.response_input import read_input
 from duplex.protocol.session_config import WireProfile, merge
 from duplex.protocol.strict_json import read_object
 from duplex.protocol.tools import create_call_item, response_toolset
+from duplex.protocol.transcription import check_event
 from duplex.protocol.wire_session import wire_error
 from duplex.session.config import SessionConfig
 from duplex.session.messages import (
@@ -64,7 +65,8 @@ class AppendAudio:
     """input_audio_buffer.append: audio for the shell; the core never sees PCM."""
 
     pcm: bytes
-    """16-bit little-endian samples, mono, 24 kHz; at least one, never half of one."""
+    """In the session's input format; at least one sample, never half of one: `duplex.protocol.audio.samples_of`."""
+    format: FormatName = "audio/pcm"
     event_id: str | None = None
 
 
@@ -173,13 +175,16 @@ def _validate(raw: dict[str, Any]) -> wire.ClientEvent:
 
 
 def _translate(event: wire.ClientEvent, context: _Context) -> Decoded:
+    check_event(context.config, event.type)
     match event:
         case wire.SessionUpdateEvent(session=session):
             return Configure(config=merge(context.config, session, context.profile), event_id=event.event_id)
         case wire.Append(audio=audio):
             if context.transport == "webrtc":
                 raise _only_on("WebSocket", event.type)
-            return AppendAudio(pcm=_decode_audio(audio, context.profile), event_id=event.event_id)
+            name: FormatName = context.config.wire["audio"]["input"]["format"]["type"]
+            pcm = read_audio(audio, name, bytes_max=context.profile.append_bytes_max, param="audio")
+            return AppendAudio(pcm=pcm, format=name, event_id=event.event_id)
         case wire.OutputClear():
             if context.transport == "websocket":
                 raise _only_on("WebRTC", event.type)
@@ -219,24 +224,6 @@ def _translate_plain(event: _PlainEvent, arrived: Samples) -> Decoded:
 
 def _only_on(transport: str, kind: str) -> RemoteProtocolError:
     return RemoteProtocolError(errors.WRONG_TRANSPORT, f"'{kind}' is for {transport} sessions only.", "type")
-
-
-def _decode_audio(audio: str, profile: WireProfile) -> bytes:
-    if len(audio) > (profile.append_bytes_max + 2) // 3 * 4:
-        raise RemoteProtocolError(
-            errors.TOO_LONG, f"One append takes {profile.append_bytes_max} bytes of audio.", "audio"
-        )
-    try:
-        pcm = binascii.a2b_base64(audio, strict_mode=True)
-    except ValueError:  # binascii.Error, and text outside ASCII
-        raise RemoteProtocolError(errors.INVALID_AUDIO, "The audio is not valid base64.", "audio") from None
-    if not pcm:
-        raise RemoteProtocolError(errors.INVALID_AUDIO, "The audio is empty.", "audio")
-    if len(pcm) % 2:
-        raise RemoteProtocolError(
-            errors.INVALID_AUDIO, "The audio ends within a sample: PCM of 16 bits has an even number of bytes.", "audio"
-        )
-    return pcm
 
 
 def _any_item(event: wire.ItemCreate, profile: WireProfile) -> NewItem:

@@ -25,12 +25,13 @@ Source: protocol.md, "Lifecycles"; field case C41.
 
 from __future__ import annotations
 
-import base64
 import json
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
+from duplex.payloads import Int16Array
 from duplex.protocol import wire_objects
+from duplex.protocol.audio import OutputAudio
 from duplex.protocol.decode import TransportName
 from duplex.protocol.encode_calls import OpenCalls
 from duplex.protocol.event_ids import event_id_of
@@ -44,6 +45,7 @@ from duplex.session.events import (
     Failure,
     InputCleared,
     InputCommitted,
+    InputTimedOut,
     ItemAdded,
     ItemDeleted,
     ItemRetrieved,
@@ -88,6 +90,9 @@ class _OpenReply:
     """What has been opened on the wire for a reply and has to be closed by its end."""
 
     calls: OpenCalls
+    format: _Event
+    """Of its audio: the session's, as the reply began."""
+    audio: OutputAudio
     item: ItemView | None = None
     previous_item_id: str | None = None
     index: int = 0
@@ -95,7 +100,7 @@ class _OpenReply:
     texts: list[str] = field(default_factory=list)
     outputs: int = 0
     """Items that have begun."""
-    audio: Samples = Samples(0)
+    audio_end: Samples = Samples(0)
     """Content position of the end of the audio that was encoded."""
 
 
@@ -161,8 +166,8 @@ class WireEncoder:
                 bodies = [_encode_own(event)] if self._tells_own else []
             case _:
                 bodies = _encode_plain(event)
-        audio = self._place_audio(event) if isinstance(event, ReplyAudio) and bodies else None
-        return [self._number(body, audio) for body in bodies]
+        audio = self._place_of(event)
+        return [self._number(body, audio if body["type"] == _AUDIO_DELTA else None) for body in bodies]
 
     def _number(self, body: _Event, audio: AudioPlace | None) -> _Event:
         self._sequence += 1
@@ -170,11 +175,19 @@ class WireEncoder:
         self._ring.add(self._sequence, event, _chars_in(event), audio)
         return event
 
-    def _place_audio(self, event: ReplyAudio) -> AudioPlace:
-        opened, length = self._open[event.reply_id], Samples(2 * event.pcm.shape[0])  # 24 kHz
-        place = AudioPlace(reply_id=event.reply_id, item_id=event.item_id, begin=opened.audio, length=length)
-        opened.audio = Samples(opened.audio + length)
-        return place
+    def _place_of(self, event: ServerEvent) -> AudioPlace | None:
+        """Return which sound of a reply an event may carry; G.711 leaves it a few samples later, the last with the end."""
+        match event:
+            case ReplyAudio(reply_id=reply_id, item_id=item_id, pcm=pcm) if reply_id in self._open:
+                opened, length = self._open[reply_id], Samples(2 * pcm.shape[0])  # 24 kHz
+                place = AudioPlace(reply_id=reply_id, item_id=item_id, begin=opened.audio_end, length=length)
+                opened.audio_end = Samples(opened.audio_end + length)
+                return place
+            case ReplyDone(reply=reply) if reply.item is not None:
+                end = reply.output_audio
+                return AudioPlace(reply_id=reply.id, item_id=reply.item.id, begin=end, length=Samples(0))
+            case _:
+                return None
 
     def _encode_session(self, event: SessionCreated | SessionUpdated) -> list[_Event]:
         if isinstance(event, SessionUpdated):
@@ -219,26 +232,32 @@ class WireEncoder:
     def _encode_reply(self, event: _ReplyEvent) -> list[_Event]:
         match event:
             case ReplyCreated(reply=reply):
-                self._open[reply.id] = _OpenReply(calls=OpenCalls(in_conversation=not reply.out_of_band))
+                self._open[reply.id] = _OpenReply(
+                    calls=OpenCalls(in_conversation=not reply.out_of_band),
+                    format=self._output_format,
+                    audio=OutputAudio(self._output_format["type"]),
+                )
                 # No quota is kept, so there is none to report; clients wait for the event all the same.
-                return [self._response("response.created", event), {"type": "rate_limits.updated", "rate_limits": []}]
+                return [
+                    self._response("response.created", event, self._output_format),
+                    {"type": "rate_limits.updated", "rate_limits": []},
+                ]
             case ReplyOutputStarted():
                 return self._start_output(event)
             case ReplyText():
                 return self._delta(event.reply_id, f"{_TEXT_OF[event.modality]}.delta", event.delta)
             case ReplyAudio(pcm=pcm):
-                encoded = base64.b64encode(pcm.astype("<i2", copy=False).tobytes()).decode("ascii")
-                return self._delta(event.reply_id, "response.output_audio.delta", encoded)
+                return self._audio(event.reply_id, pcm)
             case ReplyDone():
                 return self._finish(event)
             case _:
                 assert_never(event)
 
-    def _response(self, kind: str, event: ReplyCreated | ReplyDone) -> _Event:
+    def _response(self, kind: str, event: ReplyCreated | ReplyDone, output_format: _Event) -> _Event:
         shown = wire_objects.response(
             event.reply,
             conversation_id=None if event.reply.out_of_band else self._conversation_id,
-            output_format=self._output_format,
+            output_format=output_format,
         )
         return {"type": kind, "response": shown}
 
@@ -262,12 +281,18 @@ class WireEncoder:
             },
         ]
 
+    def _audio(self, reply_id: str, pcm: Int16Array) -> list[_Event]:
+        """Encode a piece of audio; where the format has another rate, a first one may be too short for a sample."""
+        opened = self._open.get(reply_id)
+        encoded = opened.audio.push(pcm) if opened is not None and opened.item is not None else None
+        return [] if encoded == "" else self._delta(reply_id, _AUDIO_DELTA, encoded or "")
+
     def _delta(self, reply_id: str, kind: str, delta: str) -> list[_Event]:
         opened = self._open.get(reply_id)
         if opened is None or opened.item is None:
             self._late += 1
             return []
-        if kind != "response.output_audio.delta":
+        if kind != _AUDIO_DELTA:
             opened.texts.append(delta)
         return [{"type": kind, **_place(reply_id, opened.item.id, opened.index), "delta": delta}]
 
@@ -275,7 +300,7 @@ class WireEncoder:
         opened = self._open.pop(event.reply.id)
         closing = [] if opened.item is None else self._close_output(event, opened, opened.item)
         cut = [body for call in event.reply.calls for body in opened.calls.finish(event.reply.id, call)]
-        return [*closing, *cut, self._response("response.done", event)]
+        return [*closing, *cut, self._response("response.done", event, opened.format)]
 
     def _close_output(self, event: ReplyDone, opened: _OpenReply, started: ItemView) -> list[_Event]:
         """Close content part and item. Deltas add up to the part's text; the item holds what the conversation keeps."""
@@ -284,6 +309,8 @@ class WireEncoder:
         item = wire_objects.item(event.reply.item or started)
         closed: list[_Event] = []
         if started.modality == "audio":
+            rest = opened.audio.finish() if event.reply.status == "completed" else ""
+            closed += [{"type": _AUDIO_DELTA, **place, "delta": rest}] if rest else []
             closed.append({"type": "response.output_audio.done", **place})
             closed.append({"type": "response.output_audio_transcript.done", **place, "transcript": text})
         else:
@@ -306,6 +333,7 @@ def _chars_in(value: object) -> int:
     return sum(map(_chars_in, value)) if isinstance(value, list | tuple) else 0
 
 
+_AUDIO_DELTA = "response.output_audio.delta"
 _TEXT_OF = {"audio": "response.output_audio_transcript", "text": "response.output_text"}
 _OwnEvent = TurnMetrics | TurnLimited | ContextTrimmed | SessionEnding
 _PlainEvent = (
@@ -314,6 +342,7 @@ _PlainEvent = (
     | SpeechStarted
     | SpeechStopped
     | InputCommitted
+    | InputTimedOut
     | InputCleared
     | ItemAdded
     | ItemRetrieved
@@ -342,7 +371,7 @@ def _encode_plain(event: _PlainEvent) -> list[_Event]:
             return [{"type": "duplex.session.resumed", **told}]
         case SessionToken(token=token, window_s=window_s):
             return [{"type": "duplex.session.token", "token": token, "window_s": window_s}]
-        case SpeechStarted() | SpeechStopped() | InputCommitted() | InputCleared():
+        case SpeechStarted() | SpeechStopped() | InputCommitted() | InputTimedOut() | InputCleared():
             return [_encode_input(event)]
         case _:
             return _encode_item(event)
@@ -363,7 +392,7 @@ def _encode_own(event: _OwnEvent) -> _Event:
             assert_never(event)
 
 
-def _encode_input(event: SpeechStarted | SpeechStopped | InputCommitted | InputCleared) -> _Event:
+def _encode_input(event: SpeechStarted | SpeechStopped | InputCommitted | InputTimedOut | InputCleared) -> _Event:
     match event:
         case SpeechStarted(item_id=item_id, start=start):
             kind, fields = "speech_started", {"audio_start_ms": ms_from_samples(start), "item_id": item_id}
@@ -371,6 +400,9 @@ def _encode_input(event: SpeechStarted | SpeechStopped | InputCommitted | InputC
             kind, fields = "speech_stopped", {"audio_end_ms": ms_from_samples(end), "item_id": item_id}
         case InputCommitted():
             kind, fields = "committed", {"previous_item_id": event.previous_item_id, "item_id": event.item_id}
+        case InputTimedOut(item_id=item_id, start=start, end=end):
+            times = {"audio_start_ms": ms_from_samples(start), "audio_end_ms": ms_from_samples(end)}
+            kind, fields = "timeout_triggered", {**times, "item_id": item_id}
         case InputCleared():
             kind, fields = "cleared", {}
         case _:

@@ -49,6 +49,8 @@ ERROR_CODES: Final[dict[str, str]] = {
     "input_audio_buffer_commit_empty": "nothing was said since the last commit",
     "input_audio_buffer_full": "more audio without a commit than is kept; the oldest was dropped",
     "cannot_update_voice": "the voice is fixed after the first audio",
+    "cannot_update_type": "the session's type is fixed once anything was said or asked for",
+    "context_length_exceeded": "the conversation is longer than the model takes, and `truncation` is `disabled`",
     "session_expired": "the session has its greatest length: no reply begins any more",
     "unsupported_in_tick_mode": "the model decides by itself when to speak",
     "stage_failed": "`server_error`: a part of the model failed; the session goes on",

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from duplex.protocol import errors
 from duplex.protocol.errors import RemoteProtocolError
+from duplex.protocol.transcription import shown_transcription
 from duplex.session.config import SessionConfig
 
 _OPEN: Final = frozenset(
@@ -43,6 +44,8 @@ def open_fields(session: Mapping[str, Any]) -> frozenset[str]:
 
 def shown(config: SessionConfig) -> dict[str, Any]:
     """Return the session object as the client may see it."""
+    if config.kind == "transcription":
+        return shown_transcription(config.wire)
     if config.open_fields is None:
         return dict(config.wire)
     return without_hidden(config.wire)

@@ -11,9 +11,9 @@ The session object that goes back shows what is in effect, not what was asked:
     a voice of the stock clients (alloy, marin, …)    the pack's first voice  its name
     noise_reduction, where audio is not processed     no effect               null
     tracing, include, reasoning,                      no effect               null, [], absent,
-    truncation, transcription.model/language/prompt                           "auto", the pack's model
-    G.711 formats, tools other than functions, prompt, idle timeout,
-    type transcription, duplex.echo_cancellation
+    transcription.model/language/prompt                                       the pack's model
+    create_response of a transcription session        false                   false
+    tools other than functions, prompt, duplex.echo_cancellation
     where audio is not processed                      refused with a reason
 
 Source: protocol.md, "Session config".
@@ -27,12 +27,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from duplex.protocol import errors
+from duplex.protocol.audio import shown_format
 from duplex.protocol.errors import RemoteProtocolError, SessionRejected
 from duplex.protocol.images import ImageBounds
 from duplex.protocol.lock import check_changed, check_sent, open_fields
 from duplex.protocol.tools import ToolBounds, check_choice, read_tools, toolset_of
+from duplex.protocol.transcription import check_available
+from duplex.protocol.truncation import shown_truncation, truncation_of
 from duplex.protocol.wire_session import (
-    AudioFormat,
     AudioInputUpdate,
     AudioOutputUpdate,
     DuplexUpdate,
@@ -66,6 +68,8 @@ class WireProfile:
     """Longest instructions or text item, in characters."""
     greeting: Greeting | None = None
     """What a session says first, when it does not choose."""
+    transcribes: bool = True
+    """The model pack writes transcripts."""
     processes_audio: bool = False
     """Noise reduction and echo cancellation have an effect."""
     append_bytes_max: int = 15 * 1024 * 1024
@@ -129,13 +133,13 @@ def initial(
         "include": [],
         "audio": {
             "input": {
-                "format": {"type": "audio/pcm", "rate": 24000},
+                "format": shown_format(None, ""),
                 "noise_reduction": None,
                 "transcription": {"model": profile.model},
                 "turn_detection": _turn_detection_defaults("semantic_vad", profile),
             },
             "output": {
-                "format": {"type": "audio/pcm", "rate": 24000},
+                "format": shown_format(None, ""),
                 "voice": profile.voices[0],
                 "speed": _SPEED,
             },
@@ -170,20 +174,9 @@ def merge(config: SessionConfig, update: SessionUpdate, profile: WireProfile) ->
         RemoteProtocolError: a field is not allowed here; nothing of the update is taken.
     """
     check_sent(config, {name: getattr(update, name) for name in update.model_fields_set})
-    _refuse_unsupported(update)
+    _refuse_unsupported(update, profile)
     wire = copy.deepcopy(dict(config.wire))
-    sent = update.model_fields_set
-    if "instructions" in sent:
-        instructions = update.instructions or ""
-        if len(instructions) > profile.text_chars_max:
-            raise RemoteProtocolError(
-                errors.TOO_LONG, f"Instructions take {profile.text_chars_max} characters.", "session.instructions"
-            )
-        wire["instructions"] = instructions
-    if "output_modalities" in sent:
-        wire["output_modalities"] = update.output_modalities or ["audio"]
-    if "max_output_tokens" in sent:
-        wire["max_output_tokens"] = update.max_output_tokens or "inf"
+    _merge_choices(wire, update, profile)
     _merge_tools(wire, update, profile)
     if update.audio is not None:
         if update.audio.input is not None:
@@ -195,6 +188,26 @@ def merge(config: SessionConfig, update: SessionUpdate, profile: WireProfile) ->
     merged = replace(_resolve(wire), open_fields=config.open_fields)
     check_changed(config, merged)
     return merged
+
+
+def _merge_choices(wire: dict[str, Any], update: SessionUpdate, profile: WireProfile) -> None:
+    """Take what stands in the session object itself."""
+    sent = update.model_fields_set
+    if update.type is not None:
+        wire["type"] = update.type
+    if "truncation" in sent:
+        wire["truncation"] = shown_truncation(update.truncation, "session.truncation")
+    if "instructions" in sent:
+        instructions = update.instructions or ""
+        if len(instructions) > profile.text_chars_max:
+            raise RemoteProtocolError(
+                errors.TOO_LONG, f"Instructions take {profile.text_chars_max} characters.", "session.instructions"
+            )
+        wire["instructions"] = instructions
+    if "output_modalities" in sent:
+        wire["output_modalities"] = update.output_modalities or ["audio"]
+    if "max_output_tokens" in sent:
+        wire["max_output_tokens"] = update.max_output_tokens or "inf"
 
 
 def _merge_tools(wire: dict[str, Any], update: SessionUpdate, profile: WireProfile) -> None:
@@ -211,7 +224,8 @@ def _merge_tools(wire: dict[str, Any], update: SessionUpdate, profile: WireProfi
 
 
 def _merge_input(wire: dict[str, Any], update: AudioInputUpdate, profile: WireProfile) -> None:
-    _check_format(update.format, "session.audio.input.format")
+    if "format" in update.model_fields_set:
+        wire["format"] = shown_format(update.format, "session.audio.input.format")
     if "noise_reduction" in update.model_fields_set and profile.processes_audio:
         wire["noise_reduction"] = None if update.noise_reduction is None else {"type": update.noise_reduction.type}
     if "transcription" in update.model_fields_set:
@@ -225,12 +239,6 @@ def _merge_turn_detection(
 ) -> dict[str, Any] | None:
     if update is None:
         return None
-    if update.idle_timeout_ms is not None:
-        raise RemoteProtocolError(
-            errors.UNSUPPORTED,
-            "An idle timeout is not supported.",
-            "session.audio.input.turn_detection.idle_timeout_ms",
-        )
     kind = update.type or (present or {}).get("type")
     if kind is None:
         param = "session.audio.input.turn_detection.type"
@@ -257,7 +265,8 @@ def _turn_detection_defaults(kind: str, profile: WireProfile) -> dict[str, Any]:
 
 
 def _merge_output(wire: dict[str, Any], update: AudioOutputUpdate, profile: WireProfile) -> None:
-    _check_format(update.format, "session.audio.output.format")
+    if "format" in update.model_fields_set:
+        wire["format"] = shown_format(update.format, "session.audio.output.format")
     if "voice" in update.model_fields_set:
         wire["voice"] = profile.resolve_voice(update.voice, "session.audio.output.voice")
     if "speed" in update.model_fields_set:
@@ -291,16 +300,8 @@ def _shown_greeting(greeting: Greeting | None) -> dict[str, str] | str:
     return {"text": greeting.text} if greeting.text is not None else {"instructions": greeting.instructions or ""}
 
 
-def _check_format(audio_format: AudioFormat | None, param: str) -> None:
-    if audio_format is not None and audio_format.type != "audio/pcm":
-        raise RemoteProtocolError(
-            errors.UNSUPPORTED, f"{audio_format.type} is not supported; use audio/pcm at 24000 Hz.", f"{param}.type"
-        )
-
-
-def _refuse_unsupported(update: SessionUpdate) -> None:
-    if update.type == "transcription":
-        raise RemoteProtocolError(errors.UNSUPPORTED, "Transcription sessions are not supported.", "session.type")
+def _refuse_unsupported(update: SessionUpdate, profile: WireProfile) -> None:
+    check_available(update.type, transcribes=profile.transcribes, param="session.type")
     if update.prompt is not None:
         raise RemoteProtocolError(
             errors.UNSUPPORTED, "Stored prompts are not supported; use instructions.", "session.prompt"
@@ -311,31 +312,34 @@ def _resolve(wire: Mapping[str, Any]) -> SessionConfig:
     """Read the core's choices off a complete session object."""
     detection = wire["audio"]["input"]["turn_detection"]
     tokens, lead, greeting = wire["max_output_tokens"], wire["duplex"]["lead_ms"], wire["duplex"]["greeting"]
+    replies = wire["type"] == "realtime"
     return SessionConfig(
+        kind=wire["type"],
         instructions=wire["instructions"],
         voice=wire["audio"]["output"]["voice"],
         speed=float(wire["audio"]["output"]["speed"]),
         modalities=tuple(wire["output_modalities"]),
         tokens_max=None if tokens == "inf" else tokens,
-        turn_detection=None if detection is None else _resolve_turn_detection(detection),
-        transcribe=wire["audio"]["input"]["transcription"] is not None,
+        turn_detection=None if detection is None else _resolve_turn_detection(detection, replies),
+        transcribe=not replies or wire["audio"]["input"]["transcription"] is not None,
         on_onset=wire["duplex"]["on_onset"],
         noise_reduction=wire["audio"]["input"]["noise_reduction"] is not None,
         echo_cancellation=wire["duplex"]["echo_cancellation"],
         lead_ms=None if lead == _UNLIMITED else lead,
-        greeting=None if greeting == _NO_GREETING else Greeting(**greeting),
+        truncation=truncation_of(wire["truncation"]),
+        greeting=None if greeting == _NO_GREETING or not replies else Greeting(**greeting),
         resume=wire["duplex"]["resume"],
         toolset=toolset_of(wire["tools"], wire["tool_choice"], wire["parallel_tool_calls"]),
         wire=wire,
     )
 
 
-def _resolve_turn_detection(wire: Mapping[str, Any]) -> TurnDetection:
+def _resolve_turn_detection(wire: Mapping[str, Any], replies: bool) -> TurnDetection:
     if wire["type"] == "semantic_vad":
         return TurnDetection(
             kind="semantic_vad",
             eagerness=wire["eagerness"],
-            create_response=wire["create_response"],
+            create_response=wire["create_response"] and replies,
             interrupt_response=wire["interrupt_response"],
         )
     return TurnDetection(
@@ -343,7 +347,7 @@ def _resolve_turn_detection(wire: Mapping[str, Any]) -> TurnDetection:
         threshold=wire["threshold"],
         silence_ms=wire["silence_duration_ms"],
         prefix_padding_ms=wire["prefix_padding_ms"],
-        idle_timeout_ms=wire["idle_timeout_ms"],
-        create_response=wire["create_response"],
+        idle_timeout_ms=wire["idle_timeout_ms"] if replies else None,
+        create_response=wire["create_response"] and replies,
         interrupt_response=wire["interrupt_response"],
     )

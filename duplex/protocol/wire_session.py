@@ -175,11 +175,11 @@ Speed = Annotated[float, Field(ge=0.25, le=1.5, allow_inf_nan=False)]
 
 
 class AudioFormat(WireModel):
-    """`audio/pcm` (24 kHz, 16 bits, little endian, mono), `audio/pcmu` or `audio/pcma`."""
+    """`audio/pcm` (16 bits, little endian), `audio/pcmu` or `audio/pcma` (G.711); mono."""
 
     type: Literal["audio/pcm", "audio/pcmu", "audio/pcma"] = "audio/pcm"
-    rate: Literal[24000] | None = None
-    """Of `audio/pcm`."""
+    rate: Literal[8000, 24000] | None = None
+    """24000 of `audio/pcm`, 8000 of the others."""
 
 
 class NoiseReduction(WireModel):
@@ -225,7 +225,7 @@ class TurnDetectionUpdate(WireModel):
     """Of `server_vad`: taken from before the voice began."""
     silence_duration_ms: Ms | None = None
     """Of `server_vad`: that ends a turn."""
-    idle_timeout_ms: Annotated[int, Field(ge=1000, le=3_600_000)] | None = None
+    idle_timeout_ms: Annotated[int, Field(ge=5000, le=30_000)] | None = None
     """Of `server_vad`: after so long without a word the model speaks."""
 
 
@@ -305,8 +305,11 @@ class SessionUpdate(WireModel):
     """Stored prompts are not supported."""
     tracing: Any = None
     """Has no effect."""
-    truncation: Any = None
-    """What is done about a conversation that outgrows the context."""
+    truncation: Annotated[
+        Any,
+        BeforeValidator(_as_sent, json_schema_input_type=dict[str, Any] | Literal["auto", "disabled"] | None),
+    ] = None
+    """What is done about a conversation that outgrows the context: `auto`, `disabled` or `retention_ratio` (sessions.md)."""
     include: list[Any] | None = None
     """Has no effect."""
     reasoning: Any = None

@@ -25,6 +25,7 @@ from duplex.session.events import (
     ReplyStatus,
     StatusReason,
 )
+from duplex.session.failures import TOO_LONG, TOO_LONG_SAID, failure_of
 from duplex.session.lane import Lane, Reply
 from duplex.session.messages import CreateReply, Sent
 from duplex.session.own_input import items_of
@@ -79,14 +80,18 @@ class Aside:
         """Note how it ends: `take` and `sent` settle it, once its audio has left."""
         reply.reason, reply.error, reply.ending = reason, error, status
         if status == "failed":
-            self._outbox.send(Failure(code="stage_failed", message=error or "a stage failed", kind="server_error"))
+            self._outbox.send(failure_of(reason, error))
 
     # Its life. ------------------------------------------------------------------------------------------------------
 
     def begin(self, prompts: Prompts, now: MonoNs) -> None:
         """Have it made from its items as they stand."""
         assert self.reply.input is not None, "an aside is made from the items that it was asked over"
-        self._turns.start(self.reply, prompts.over(self.reply.input, self.reply.instructions), now)
+        if prompts.overflows(self.reply.instructions, self.reply.input):
+            self.finish(self.reply, "failed", TOO_LONG, TOO_LONG_SAID)
+            self._playouts.settle(now)
+        else:
+            self._turns.start(self.reply, prompts.over(self.reply.input, self.reply.instructions), now)
 
     def take(self, job: JobId, payload: Payload | StageError, now: MonoNs) -> bool:
         """Take an output; return False if the job is not its own."""
@@ -167,6 +172,7 @@ class Asides:
         for aside in self._asides:
             if aside.reply.status == "accepted" and not self._waits(aside.reply, now):
                 aside.begin(self._prompts, now)
+        self._forget_ended()
 
     def take(self, job: JobId, payload: Payload | StageError, now: MonoNs) -> bool:
         """Take a stage's output; return False if the job is nobody's here."""

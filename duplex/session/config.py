@@ -36,9 +36,23 @@ class Greeting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Truncation:
+    """What is done about a conversation that outgrows the thinker's context."""
+
+    trims: bool = True
+    """Whole oldest turns go; False: a reply over the bound fails."""
+    kept_share: float | None = None
+    """Of the bound, 0..1: what is left then; None: the server's."""
+    history_max: int | None = None
+    """Further bound on the conversation's tokens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionConfig:
     """The session's choices, resolved: every default is filled in."""
 
+    kind: Literal["realtime", "transcription"] = "realtime"
+    """A conversation, or a session that writes down what is said and never replies."""
     instructions: str = ""
     voice: str = "default"
     speed: float = 1.0
@@ -59,6 +73,7 @@ class SessionConfig:
     """The client keeps a token and comes back with it when its connection is lost."""
     toolset: Toolset = Toolset()
     """What replies may call."""
+    truncation: Truncation = field(default_factory=Truncation)
     greeting: Greeting | None = None
     """None: the user speaks first."""
     open_fields: frozenset[str] | None = None

@@ -70,6 +70,21 @@ class ContextWindow:
         self._kept_share = kept_share
         self._first: Item | None = None
 
+    def limit(self, history_max: int | None, kept_share: float) -> None:
+        """Change the bounds that the window was made with: the client may choose them."""
+        self._history_max = history_max
+        self._kept_share = kept_share
+
+    def overflows(self, items: Sequence[Item], instructions: str) -> bool:
+        """Return whether `messages` would leave anything out that it has not left out before."""
+        if self._bound is None:
+            return False
+        head, said = _split(items)
+        room, count = self._room(head, instructions), self._bound.count
+        start = self._place(said)
+        longest = max((_cost(item.heard_text(), count) for item in said[start:]), default=0)
+        return longest > room or self._start(said, room) != start
+
     def messages(self, items: Sequence[Item], instructions: str) -> tuple[Message, ...]:
         """Return the prompt over a conversation as heard; changes nothing, so a draft's is the turn's own.
 

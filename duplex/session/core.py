@@ -13,14 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Literal
 
 from duplex.config import Settings
 from duplex.payloads import CONVERSATION_LANE, JobId, StageError, TickOutput
 from duplex.session.barge_in import BargeIn
 from duplex.session.camera import Camera
 from duplex.session.client_items import ClientItems
-from duplex.session.config import SessionConfig
+from duplex.session.config import Greeting, SessionConfig
 from duplex.session.conversation import Conversation, Item, ItemError
 from duplex.session.ear import Ear
 from duplex.session.effects import CutLane, Effect, EndSession, OfferResume, Outbox
@@ -37,7 +36,9 @@ from duplex.session.events import (
     SessionUpdated,
     StatusReason,
 )
+from duplex.session.failures import failure_of
 from duplex.session.greeting import Greeter
+from duplex.session.idle import IdleTimer
 from duplex.session.lane import Lane, Reply
 from duplex.session.lifetime import Due, Lifetime
 from duplex.session.messages import (
@@ -86,6 +87,7 @@ class Why(Enum):
     PICTURES = "pictures"
     GREETING = "greeting"
     LIFETIME = "lifetime"
+    IDLE = "idle"
 
 
 class SessionCore:
@@ -122,6 +124,7 @@ class SessionCore:
         )  # fmt: skip
         self._lifetime = Lifetime(settings.session)
         self._greeter = Greeter(settings.session.greeting_delay_ms)
+        self._idle = IdleTimer()
         self._playouts = Playouts(self.lane, self._outbox, self.floor_free)
         self._ear = Ear(shared, BargeIn(settings.barge_in, config.on_onset, self._outbox, self._playouts.resume), self)
         self._camera = Camera(session, settings.camera, settings.media.video_lag_ms, traits, self._outbox)
@@ -148,6 +151,7 @@ class SessionCore:
         self._lifetime.begin(self._now)
         if not self._closed or isinstance(msg, Sent):
             self._dispatch(msg)
+            self._look_idle()
 
     def handle_timeout(self, now: MonoNs) -> None:
         """The deadline has come."""
@@ -160,7 +164,9 @@ class SessionCore:
         self._playouts.settle(self._now)
         self._greet()
         self._replies.go_on(self._now)
+        self._speak_up()
         self._live_on()
+        self._look_idle()
 
     def ignores(self, probability: float) -> bool:
         """Return whether a VAD window of this probability changes nothing but the time: several may be told as one span."""
@@ -194,6 +200,7 @@ class SessionCore:
             (self._pictures.awaited_until(self._now), Why.PICTURES),
             (self._greeter.deadline(self.config.greeting), Why.GREETING),
             (self._lifetime.deadline(self.lane.alive), Why.LIFETIME),
+            (self._idle.deadline(self._idle_timeout_ms), Why.IDLE),
         ):
             if deadline is not None and (earliest is None or deadline < earliest[0]):
                 earliest = deadline, why
@@ -272,6 +279,10 @@ class SessionCore:
     def _configure(self, msg: Configure) -> None:
         if self._voice_is_fixed(msg.config.voice, msg.event_id, "session.audio.output.voice"):
             return
+        if msg.config.kind != self.config.kind and not self._untouched:
+            message = "the type is fixed once anything was said or asked for"
+            self._fail("cannot_update_type", message, msg.event_id, "session.type")
+            return
         offers = msg.config.resume and not self.config.resume
         self._shared.config = msg.config
         self._apply(msg.config)
@@ -307,8 +318,7 @@ class SessionCore:
 
     def _greet(self) -> None:
         """Speak first, if it is time for that and nobody has said or asked for anything."""
-        untouched = not (len(self.conversation) or self.lane.alive or self._replies.awaited or self._lifetime.over)
-        greeting = self._greeter.take(self.config.greeting, untouched, self._now)
+        greeting = self._greeter.take(self.config.greeting, self._untouched, self._now)
         if greeting is None:
             return
         if self._traits.tick_mode:
@@ -316,6 +326,35 @@ class SessionCore:
             self._fail("unsupported_in_tick_mode", message, None, "session.duplex.greeting")
             return
         self._replies.greet(greeting, self._now)
+
+    @property
+    def _untouched(self) -> bool:
+        """Nobody has said or asked for anything."""
+        return not (len(self.conversation) or self.lane.alive or self._replies.awaited or self._lifetime.over)
+
+    # Nobody speaks. -------------------------------------------------------------------------------------------------
+
+    @property
+    def _idle_timeout_ms(self) -> int | None:
+        detection = self.config.turn_detection
+        return None if detection is None or self._traits.tick_mode else detection.idle_timeout_ms
+
+    def _look_idle(self) -> None:
+        """Note whether anything is going on, for the idle timeout."""
+        if self._idle_timeout_ms is None:
+            return
+        busy = self._replies.awaited or self._replies.away or self._lifetime.over or self._ear.hearing
+        quiet = not (busy or self._ear.committing or self.conversation.awaits_transcript())
+        self._idle.look(
+            playing=self.lane.alive, quiet=quiet, position=self._ear.watermark.position, now=self._now
+        )  # fmt: skip
+
+    def _speak_up(self) -> None:
+        """The idle timeout is over: commit the silence, and have the model speak."""
+        start = self._idle.take(self._idle_timeout_ms, self._now)
+        if start is not None:
+            self._ear.time_out(start)
+            self._replies.greet(Greeting(instructions=self._settings.turn.idle_instructions), self._now)
 
     def _live_on(self) -> None:
         """Look at the session's greatest length: warn, begin no more replies, end."""
@@ -362,6 +401,8 @@ class SessionCore:
 
     def turn_ready(self, item: Item, auto: bool, marks: dict[str, MonoNs]) -> None:
         """A turn of the user has its words: it may be answered."""
+        if item.text:
+            self._idle.spoken()
         self._replies.turn_ready(item, auto, marks, self._now)
 
     def turn_foreseen(self, text: str, since: MonoNs) -> None:
@@ -395,7 +436,7 @@ class SessionCore:
         reply.error = error
         reply.ending = status
         if status == "failed":
-            self._fail("stage_failed", error or "a stage failed", None, None, kind="server_error")
+            self._outbox.send(failure_of(reason, error))
         self._playouts.settle(self._now)
 
     # Cuts. ----------------------------------------------------------------------------------------------------------
@@ -484,8 +525,5 @@ class SessionCore:
         self._replies.played(self._now)
         self._playouts.settle(self._now)
 
-    def _fail(
-        self, code: str, message: str, event_id: str | None, param: str | None,
-        kind: Literal["invalid_request_error", "server_error"] = "invalid_request_error",
-    ) -> None:  # fmt: skip
-        self._outbox.send(Failure(code=code, message=message, param=param, event_id=event_id, kind=kind))
+    def _fail(self, code: str, message: str, event_id: str | None, param: str | None) -> None:
+        self._outbox.send(Failure(code=code, message=message, param=param, event_id=event_id))

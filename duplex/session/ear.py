@@ -20,9 +20,11 @@ from duplex.session.events import (
     Failure,
     InputCleared,
     InputCommitted,
+    InputTimedOut,
     ItemAdded,
     SpeechStarted,
     SpeechStopped,
+    Transcribed,
     TurnLimited,
 )
 from duplex.session.mind import Mind
@@ -31,7 +33,7 @@ from duplex.session.transcripts import Transcription, Transcripts
 from duplex.session.turns import Fact, TurnTracker, limits_for
 from duplex.session.unfinished import Hold, Unfinished
 from duplex.timeline.watermark import Watermark
-from duplex.units import MonoNs, Samples, Span, ns_from_samples, samples_from_ms, seconds_from_ns
+from duplex.units import MonoNs, Samples, Span, ns_from_samples, samples_from_ms, seconds_from_ns, seconds_from_samples
 
 _WINDOW = samples_from_ms(32)
 """Audio that may wait for a VAD window to be full."""
@@ -87,6 +89,8 @@ class Ear:
         self._analysed = Samples(0)
         """Position up to which the VAD has spoken; audio that arrived waits behind it."""
         self._commit_wanted: _Commit | None = None
+        self._clear_wanted: Samples | None = None
+        """A clear that came behind that commit, up to where audio had arrived."""
         self._last_heard = MonoNs(0)
         self._arrived = MonoNs(0)
 
@@ -108,6 +112,8 @@ class Ear:
         if commit is not None and span.end + _WINDOW > commit.arrived:
             self._commit_wanted = None
             self._commit_asked(commit, now)
+            if self._clear_wanted is not None:
+                self.clear(self._clear_wanted)
 
     def _keep_newest(self) -> None:
         """Without turn detection only the client empties the buffer: past the bound its oldest audio goes (C73).
@@ -207,10 +213,28 @@ class Ear:
             self._refuse_commit("a commit is under way", event_id)
 
     def clear(self, arrived: Samples) -> None:
-        """The client drops what it has said since the last commit."""
+        """The client drops what it has said since the last commit, which is waited for."""
+        if self._commit_wanted is not None:
+            self._clear_wanted = arrived
+            return
+        self._clear_wanted = None
         self._discard()
         self._buffer_start = max(arrived, self._analysed)
         self._outbox.send(InputCleared())
+
+    def time_out(self, start: Samples) -> None:
+        """Nobody has spoken since `start`: commit an empty turn, which has no words to wait for."""
+        self._transcripts.drop_partial()
+        item = Item(id=self._shared.new_id("item"), role="user", modality="audio", text="")
+        self._outbox.send(InputTimedOut(item_id=item.id, start=min(start, self._analysed), end=self._analysed))
+        previous = self._shared.conversation.add(item)
+        self._outbox.send(InputCommitted(item_id=item.id, previous_item_id=previous))
+        self._outbox.send(ItemAdded(item=item.view(), previous_item_id=previous))
+        if self._traits.transcribes and self._shared.config.transcribe:
+            seconds = seconds_from_samples(max(0, self._analysed - self._buffer_start))
+            self._outbox.send(Transcribed(item_id=item.id, text="", seconds=seconds))
+        self._buffer_start = self._analysed
+        self._voice_in_buffer = False
 
     # Stage outputs. -------------------------------------------------------------------------------------------------
 
@@ -240,7 +264,7 @@ class Ear:
 
     def close(self) -> None:
         """The session ends."""
-        self._commit_wanted = None
+        self._commit_wanted = self._clear_wanted = None
         self._take_back()
 
     # Inside. --------------------------------------------------------------------------------------------------------

@@ -15,7 +15,13 @@ from duplex.units import RtpTicks, Samples
 
 ReplyStatus = Literal["accepted", "in_progress", "completed", "cancelled", "failed", "incomplete"]
 StatusReason = Literal[
-    "turn_detected", "client_cancelled", "max_output_tokens", "stage_failed", "text_bound", "disconnected"
+    "turn_detected",
+    "client_cancelled",
+    "max_output_tokens",
+    "stage_failed",
+    "text_bound",
+    "disconnected",
+    "context_length_exceeded",
 ]
 
 
@@ -119,6 +125,16 @@ class SpeechStopped:
 class InputCommitted:
     item_id: str
     previous_item_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputTimedOut:
+    """Nobody spoke for the session's idle timeout; an empty turn is committed (wire: timeout_triggered)."""
+
+    item_id: str
+    start: Samples
+    """Input position at which the last reply had been heard."""
+    end: Samples
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,7 +335,7 @@ class SessionEnding:
 
 
 ServerEvent = (
-    SessionCreated | SessionUpdated | SessionResumed | SessionToken | SpeechStarted | SpeechStopped | InputCommitted | InputCleared | ItemAdded
+    SessionCreated | SessionUpdated | SessionResumed | SessionToken | SpeechStarted | SpeechStopped | InputCommitted | InputTimedOut | InputCleared | ItemAdded
     | ItemRetrieved | ItemDeleted | ItemTruncated | Overheard | Transcribed | TranscriptionFailed | ReplyCreated
     | ReplyOutputStarted | ReplyText | ReplyAudio | CallStarted | CallArguments | CallDone | ReplyDone | PlayoutStarted | PlayoutStopped | PlayoutCleared
     | Failure | TurnMetrics | TurnLimited | ContextTrimmed | SessionEnding

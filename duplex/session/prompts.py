@@ -71,20 +71,43 @@ class Prompts:
         """Return the prompt of a reply that is begun in the dark: nothing is left out for good, no reading given up."""
         return with_note(ask.messages, self._camera.note(now))
 
+    def overflows(self, instructions: str, items: Sequence[Item] | None = None, said: str | None = None) -> bool:
+        """Return whether a prompt is longer than the thinker takes, in a session that has nothing left out.
+
+        Args:
+            items: other ones than the conversation's.
+            said: words of a turn that is not committed yet.
+        """
+        if self._shared.config.truncation.trims:
+            return False
+        if items is not None:
+            return self._window_of_its_own().overflows(items, instructions)
+        return self._limited().overflows(self._shared.conversation.items(said), instructions)
+
     def ahead(self, said: str | None) -> tuple[Message, ...]:
         """Return what the next prompt begins with, most likely."""
         return self._messages(self._shared.config.instructions, said)
 
     def _window_of_its_own(self) -> ContextWindow:
-        kept = self._shared.settings.conversation
-        return ContextWindow(self._shared.traits.context, kept.history_tokens_max, kept.history_kept_share)
+        return ContextWindow(self._shared.traits.context, *self._limits())
+
+    def _limited(self) -> ContextWindow:
+        """Return the conversation's window, bounded as the session says at this moment."""
+        self._window.limit(*self._limits())
+        return self._window
+
+    def _limits(self) -> tuple[int | None, float]:
+        kept, truncation = self._shared.settings.conversation, self._shared.config.truncation
+        bounds = [each for each in (kept.history_tokens_max, truncation.history_max) if each is not None]
+        share = kept.history_kept_share if truncation.kept_share is None else truncation.kept_share
+        return min(bounds, default=None), share
 
     def _messages(self, instructions: str, said: str | None = None) -> tuple[Message, ...]:
-        return self._window.messages(self._shared.conversation.items(said), instructions)
+        return self._limited().messages(self._shared.conversation.items(said), instructions)
 
     def _trim(self, instructions: str) -> None:
         """A reply begins: what its prompt leaves out stays out, so that the next one begins alike."""
-        trim = self._window.step(self._shared.conversation.items(), instructions)
+        trim = self._limited().step(self._shared.conversation.items(), instructions)
         if trim is not None:
             self._shared.outbox.observe("duplex_limits_total", 1, limit="context")
             self._shared.outbox.send(ContextTrimmed(first_item_id=trim.first_item_id, items=trim.items))

@@ -17,6 +17,7 @@ from duplex.session.conversation import Item
 from duplex.session.ear import Ear
 from duplex.session.effects import Outbox
 from duplex.session.events import Failure, ReplyCreated
+from duplex.session.failures import TOO_LONG, TOO_LONG_SAID
 from duplex.session.lane import Lane, Playout, Reply
 from duplex.session.lifetime import Lifetime
 from duplex.session.messages import CancelReply, CreateReply
@@ -78,6 +79,11 @@ class Replies:
         """While it is away: a turn of the user has ended and was not answered by a sound."""
         self.unanswered = False
         """A voice cut the last reply before it was heard."""
+
+    @property
+    def away(self) -> bool:
+        """The client has lost its connection and may come back."""
+        return self._away
 
     @property
     def awaited(self) -> bool:
@@ -145,6 +151,8 @@ class Replies:
             return  # text alone has no listener who waits for sound, and no bound
         if self._awaits_reading(now):
             return  # the prompt is about to change
+        if self._prompts.overflows(self._shared.config.instructions, said=text):
+            return  # it will fail
         self._prefill.drop()
         request = CreateReply()
         reply = self._new(since, request)
@@ -308,6 +316,8 @@ class Replies:
         greeting = reply.greeting
         if greeting is not None and greeting.text is not None:
             self._turns.say(reply, greeting.text, now)
+        elif self._prompts.overflows(reply.instructions, reply.input):
+            self._floor.finish(reply, "failed", TOO_LONG, TOO_LONG_SAID)
         else:
             self._turns.start(reply, self._prompts.begin(reply, now), now)
 

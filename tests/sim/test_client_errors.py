@@ -259,3 +259,64 @@ def test_nothing_is_told_before_the_session_is_created() -> None:
         "conversation.created",
         "input_audio_buffer.speech_started",
     ]
+
+
+def test_a_clear_behind_a_commit_takes_nothing_from_it() -> None:
+    server = Server()
+    session = server.connect("websocket", wire={"type": "realtime", "audio": {"input": {"turn_detection": None}}})
+    session.mute()
+    append(session, (3000, 8000))
+    session.event(type="input_audio_buffer.commit", event_id="c")
+    session.event(type="input_audio_buffer.clear")
+    server.advance(1000)
+    append(session, (40, 8000))
+    session.event(type="input_audio_buffer.commit", event_id="empty")
+    server.advance(1000)
+    kinds = session.client.types()
+    assert kinds.index("input_audio_buffer.committed") < kinds.index("input_audio_buffer.cleared")
+    texts = [e["transcript"] for e in session.client.of("conversation.item.input_audio_transcription.completed")]
+    assert [text.split()[0] for text in texts] == ["3.0"]
+    assert last_error(session) == ("input_audio_buffer_commit_empty", "empty")
+
+
+def test_a_commit_right_behind_a_clear_or_a_commit_is_empty() -> None:
+    server = Server()
+    session = server.connect("websocket", wire={"type": "realtime", "audio": {"input": {"turn_detection": None}}})
+    session.mute()
+    append(session, (3000, 8000))
+    session.event(type="input_audio_buffer.clear")
+    session.event(type="input_audio_buffer.commit", event_id="cleared")
+    server.advance(1000)
+    assert last_error(session) == ("input_audio_buffer_commit_empty", "cleared")
+    append(session, (3000, 8000))
+    session.event(type="input_audio_buffer.commit")
+    session.event(type="input_audio_buffer.commit", event_id="twice")
+    server.advance(1000)
+    assert last_error(session) == ("input_audio_buffer_commit_empty", "twice")
+    assert session.client.types().count("input_audio_buffer.committed") == 1
+
+
+def test_items_are_put_where_they_are_wanted_or_nowhere() -> None:
+    server = Server()
+    session = server.connect("websocket")
+
+    def put(name: str, **fields: str) -> None:
+        content = [{"type": "input_text", "text": name}]
+        item = {"type": "message", "role": "user", "id": name, "content": content}
+        session.event(type="conversation.item.create", item=item, event_id=f"put_{name}", **fields)
+
+    put("b")
+    put("a", previous_item_id="root")
+    put("c", previous_item_id="b")
+    put("d", previous_item_id="nobody")
+    error = session.client.of("error")[0]["error"]
+    assert (error["code"], error["param"], error["event_id"]) == ("item_not_found", "previous_item_id", "put_d")
+    assert [item.id for item in session.actor._core.conversation.items()] == ["a", "b", "c"]
+    assert [each["previous_item_id"] for each in session.client.of("conversation.item.added")] == [None, None, "b"]
+    session.event(type="conversation.item.retrieve", item_id="b")
+    assert session.client.of("conversation.item.retrieved")[0]["item"]["content"][0]["text"] == "b"
+    session.event(type="conversation.item.delete", item_id="b")
+    assert session.client.of("conversation.item.deleted")[0]["item_id"] == "b"
+    for kind in ("retrieve", "delete"):
+        session.event(type=f"conversation.item.{kind}", item_id="b", event_id=kind)
+        assert last_error(session) == (f"item_{kind}_invalid_item_id", kind)

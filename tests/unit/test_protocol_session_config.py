@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
+from duplex.config import Settings
 from duplex.protocol import RemoteProtocolError, SessionRejected, WireProfile, initial
 from duplex.protocol.session_config import merge
 from duplex.protocol.wire_session import SessionUpdate, read
-from duplex.session.config import Greeting, SessionConfig, TurnDetection
+from duplex.session.config import Greeting, SessionConfig, Truncation, TurnDetection
+from duplex.session.turns import limits_for
+from duplex.units import samples_from_ms
 
 pytestmark = pytest.mark.unit
 
@@ -156,7 +159,7 @@ def test_what_stock_clients_send_is_taken_and_shown_as_it_is_in_effect() -> None
         "tool_choice": "auto",
         "tools": [],
         "parallel_tool_calls": True,
-        "truncation": {"type": "retention_ratio", "retention_ratio": 0.8},
+        "truncation": "auto",
         "tracing": "auto",
         "include": ["item.input_audio_transcription.logprobs"],
         "audio": {
@@ -181,7 +184,6 @@ def test_a_pack_may_have_a_voice_with_a_stock_name() -> None:
 @pytest.mark.parametrize(
     ("session", "code", "param"),
     [
-        ({"type": "transcription"}, "unsupported", "session.type"),
         ({"type": "weird"}, "invalid_value", "session.type"),
         ({"tools": [{"type": "function"}]}, "unsupported", "session.tools"),
         ({"prompt": {"id": "pmpt_1"}}, "unsupported", "session.prompt"),
@@ -195,7 +197,36 @@ def test_a_pack_may_have_a_voice_with_a_stock_name() -> None:
         ({"audio": {"output": {"voice": "nobody"}}}, "invalid_value", "session.audio.output.voice"),
         ({"audio": {"output": {"voice": {"name": "x"}}}}, "invalid_value", "session.audio.output.voice"),
         ({"audio": {"output": {"voice": 7}}}, "invalid_value", "session.audio.output.voice"),
-        ({"audio": {"input": {"format": {"type": "audio/pcmu"}}}}, "unsupported", "session.audio.input.format.type"),
+        ({"audio": {"output": {"speed": 0.24}}}, "invalid_value", "session.audio.output.speed"),
+        ({"audio": {"output": {"speed": 1.51}}}, "invalid_value", "session.audio.output.speed"),
+        ({"audio": {"input": {"format": {"type": "audio/opus"}}}}, "invalid_value", "session.audio.input.format.type"),
+        (
+            {"audio": {"output": {"format": {"type": "audio/pcmu", "rate": 24000}}}},
+            "invalid_value",
+            "session.audio.output.format.rate",
+        ),
+        ({"truncation": "never"}, "invalid_value", "session.truncation"),
+        (
+            {"truncation": {"type": "retention_ratio"}},
+            "missing_required_parameter",
+            "session.truncation.retention_ratio",
+        ),
+        (
+            {"truncation": {"type": "retention_ratio", "retention_ratio": 1.1}},
+            "invalid_value",
+            "session.truncation.retention_ratio",
+        ),
+        ({"tools": [{"type": "mcp", "server_label": "x"}]}, "unsupported", "session.tools"),
+        (
+            detection(type="server_vad", idle_timeout_ms=4999),
+            "invalid_value",
+            "session.audio.input.turn_detection.idle_timeout_ms",
+        ),
+        (
+            detection(type="server_vad", idle_timeout_ms=30_001),
+            "invalid_value",
+            "session.audio.input.turn_detection.idle_timeout_ms",
+        ),
         (
             {"audio": {"input": {"format": {"type": "audio/pcm", "rate": 16000}}}},
             "invalid_value",
@@ -231,3 +262,49 @@ def test_turn_detection_needs_its_type_when_none_stands() -> None:
     with pytest.raises(RemoteProtocolError) as refused:
         update(off, detection(create_response=False))
     assert refused.value.code == "missing_required_parameter"
+
+
+def test_formats_of_both_directions_are_chosen_apart_and_null_is_the_default() -> None:
+    config = start({"audio": {"input": {"format": {"type": "audio/pcmu", "rate": 8000}}}})
+    shown = config.wire["audio"]
+    assert (shown["input"]["format"], shown["output"]["format"]["type"]) == ({"type": "audio/pcmu"}, "audio/pcm")
+    kept = update(config, {"audio": {"input": {"noise_reduction": None}, "output": {"format": {"type": "audio/pcma"}}}})
+    assert kept.wire["audio"]["input"]["format"] == {"type": "audio/pcmu"}
+    assert kept.wire["audio"]["output"]["format"] == {"type": "audio/pcma"}
+    assert update(kept, {"audio": {"input": {"format": None}, "output": {"format": None}}}) == start()
+
+
+def test_truncation_means_what_it_says() -> None:
+    ratio = {"type": "retention_ratio", "retention_ratio": 0.8, "token_limits": {"post_instructions": 500}}
+    config = start({"truncation": ratio})
+    assert (config.truncation, config.wire["truncation"]) == (Truncation(kept_share=0.8, history_max=500), ratio)
+    assert update(config, {"instructions": "x"}).truncation == config.truncation
+    assert update(config, {"truncation": "disabled"}).truncation == Truncation(trims=False)
+    assert update(config, {"truncation": None}) == start()
+
+
+def test_an_idle_timeout_belongs_to_server_vad() -> None:
+    config = update(start(), detection(type="server_vad", idle_timeout_ms=5000))
+    assert config.turn_detection is not None
+    assert config.turn_detection.idle_timeout_ms == 5000
+    kept = update(config, detection(threshold=0.7))
+    assert kept.wire["audio"]["input"]["turn_detection"]["idle_timeout_ms"] == 5000
+    off = update(kept, detection(idle_timeout_ms=None)).turn_detection
+    assert off is not None
+    assert off.idle_timeout_ms is None
+    other = update(kept, detection(type="semantic_vad", idle_timeout_ms=5000)).turn_detection
+    assert other == TurnDetection(kind="semantic_vad")
+
+
+def test_a_pack_without_words_makes_no_transcription_session() -> None:
+    with pytest.raises(SessionRejected) as refused:
+        initial(replace(PROFILE, transcribes=False), session_id="s", session={"type": "transcription"})
+    assert (refused.value.code, refused.value.param) == ("unsupported", "session.type")
+
+
+@pytest.mark.parametrize(("eagerness", "cap_ms"), [("low", 8000), ("medium", 4000), ("auto", 4000), ("high", 2000)])
+def test_an_unsure_end_of_turn_holds_no_longer_than_the_protocol_says(
+    eagerness: Literal["low", "medium", "high", "auto"], cap_ms: int
+) -> None:
+    limits = limits_for(TurnDetection(eagerness=eagerness), Settings().turn)
+    assert limits.end <= samples_from_ms(cap_ms)

@@ -88,11 +88,11 @@ export interface AssistantMessage {
   readonly content: readonly (OutputText | OutputAudio)[];
 }
 
-/** `audio/pcm` (24 kHz, 16 bits, little endian, mono), `audio/pcmu` or `audio/pcma`. */
+/** `audio/pcm` (16 bits, little endian), `audio/pcmu` or `audio/pcma` (G.711); mono. */
 export interface AudioFormat {
   readonly type?: "audio/pcm" | "audio/pcmu" | "audio/pcma";
-  /** Of `audio/pcm`. */
-  readonly rate?: 24000 | null;
+  /** 24000 of `audio/pcm`, 8000 of the others. */
+  readonly rate?: 8000 | 24000 | null;
 }
 
 /** How the session is to listen. */
@@ -424,6 +424,8 @@ export type ErrorCode =
   | "input_audio_buffer_commit_empty"
   | "input_audio_buffer_full"
   | "cannot_update_voice"
+  | "cannot_update_type"
+  | "context_length_exceeded"
   | "session_expired"
   | "unsupported_in_tick_mode"
   | "stage_failed"
@@ -1153,8 +1155,8 @@ export interface SessionUpdate {
   readonly prompt?: Record<string, unknown> | null;
   /** Has no effect. */
   readonly tracing?: unknown;
-  /** What is done about a conversation that outgrows the context. */
-  readonly truncation?: unknown;
+  /** What is done about a conversation that outgrows the context: `auto`, `disabled` or `retention_ratio` (sessions.md). */
+  readonly truncation?: Record<string, unknown> | "auto" | "disabled" | null;
   /** Has no effect. */
   readonly include?: readonly unknown[] | null;
   /** Has no effect. */
