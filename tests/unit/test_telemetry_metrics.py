@@ -49,6 +49,8 @@ FOR_DASHBOARDS = {
     "duplex_stage_job_seconds_total": {"stage"},
     "duplex_sessions_detached": set(),
     "duplex_resumes_total": {"outcome"},
+    "duplex_replayed_events_total": set(),
+    "duplex_repeated_events_total": set(),
     "duplex_sessions_max": set(),
     "duplex_replies_total": {"status"},
     "duplex_prefill_total": {"outcome"},
