@@ -27,12 +27,10 @@ from duplex.session.events import (
     CallDone,
     CallStarted,
     Failure,
-    ItemAdded,
     ReplyOutputStarted,
     ReplyStatus,
     SessionCreated,
     SessionEnding,
-    SessionResumed,
     SessionUpdated,
     StatusReason,
 )
@@ -64,7 +62,7 @@ from duplex.session.messages import (
 from duplex.session.pictures import Pictures
 from duplex.session.playouts import Playouts
 from duplex.session.replies import Replies
-from duplex.session.returning import tell_missed
+from duplex.session.returning import restore, tell_missed
 from duplex.session.shared import Shared
 from duplex.session.tick_output import TickOutputPolicy
 from duplex.session.traits import Traits
@@ -492,19 +490,11 @@ class SessionCore:
         else:
             self._outbox.send(SessionCreated(config=self.config))
             if back or msg.again:
-                self._restore()
+                restore(self.conversation, self._outbox)
         if self.config.resume:
             self._outbox.add(OfferResume())
         self._greeter.connected(self._now)
         self._replies.answer_owed(self._now)
-
-    def _restore(self) -> None:
-        views = self.conversation.views()
-        self._outbox.send(SessionResumed(items=len(views)))
-        previous: str | None = None
-        for view in views:
-            self._outbox.send(ItemAdded(item=view, previous_item_id=previous, restored=True))
-            previous = view.id
 
     # Playback. ------------------------------------------------------------------------------------------------------
 

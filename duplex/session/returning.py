@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from duplex.session.conversation import Conversation, Item, ItemError
 from duplex.session.effects import Outbox, Replay
-from duplex.session.events import ItemTruncated, SessionResumed
+from duplex.session.events import ItemAdded, ItemTruncated, SessionResumed
 from duplex.session.messages import Connected, Undelivered
 from duplex.units import Samples
 
@@ -39,6 +39,16 @@ def tell_missed(msg: Connected, conversation: Conversation, outbox: Outbox) -> b
     missed = Samples(sum(each.length for each, _ in withheld))
     outbox.send(SessionResumed(items=0, replayed=msg.missed - left_out, audio_missed=missed))
     return _unanswered(withheld, conversation)
+
+
+def restore(conversation: Conversation, outbox: Outbox) -> None:
+    """Send the conversation as it stands, behind `SessionCreated`."""
+    views = conversation.views()
+    outbox.send(SessionResumed(items=len(views)))
+    previous: str | None = None
+    for view in views:
+        outbox.send(ItemAdded(item=view, previous_item_id=previous, restored=True))
+        previous = view.id
 
 
 def _find(conversation: Conversation, item_id: str) -> Item | None:

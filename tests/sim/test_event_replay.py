@@ -127,6 +127,24 @@ def test_what_is_seen_is_what_was_sent_each_once(
     check(server, session, told)
 
 
+@pytest.mark.parametrize("transport", ["webrtc", "websocket"])
+def test_every_point_of_a_lifecycle_may_be_the_last_that_was_seen(transport: TransportName) -> None:
+    server, session, first = begin(
+        SimOptions(vad="level", script=(STORY, "Yes."), transcripts=("And then?",)), transport
+    )
+    converse(server, session)
+    server.advance(14_000)
+    assert len(first.of("response.done")) == 2
+    for last in range(1, len(first.texts) + 1):
+        lose(session)
+        back = come_back(server, session, first.saw(last))
+        missed = len(first.texts) - last
+        assert back.texts[:missed] == first.texts[last:]
+        assert back.of("duplex.session.resumed")[-1]["replayed"] >= missed
+    server.advance(1000)
+    assert "response.created" not in [json.loads(text)["type"] for text in back.texts], "nothing is done twice"
+
+
 def undelivered_reply(
     play_ms: float, seen: Callable[[Wire], int], config: dict[str, Any] | None = None, lead_ms: int | None = None
 ) -> tuple[Session, Wire]:

@@ -33,6 +33,7 @@ from duplex.session.effects import Enqueue, Observe, Send, Submit
 from duplex.session.events import Failure, ReplyDone, ReplyView
 from duplex.session.messages import (
     Configure,
+    Connected,
     CreateCallOutput,
     CreateItem,
     CreateReply,
@@ -41,6 +42,7 @@ from duplex.session.messages import (
     Network,
     Sent,
     StageOutput,
+    Undelivered,
 )
 from duplex.telemetry.recording.codec import CodecError, Opaque, Silhouette, Withheld, from_plain, plain
 from duplex.timeline.ledger import Kind, SentRange
@@ -50,6 +52,9 @@ pytestmark = pytest.mark.unit
 
 SPAN = Span(Samples(0), Samples(1536))
 PCM = np.arange(-3, 5, dtype=np.int16)
+UNDELIVERED = Undelivered(
+    item_id="i", delivered=Samples(960), length=Samples(1920), events=2, kept=True, cancelled=False
+)
 WORDS = (WordMark(text_end=3, end=7),)
 LATENTS = Latents(clause=0, frames=9, hop=480, rate=24_000, words=WORDS, data=np.ones(3, np.float32))
 
@@ -66,6 +71,7 @@ def through_json(value: Any) -> Any:
         Sent(lane=0, ranges=(SentRange(kind=Kind.CONTENT, length=Samples(960), reply="r"),), cut=2),
         StageOutput(job=JobId(7), payload=Transcript(span=SPAN, text="caf\u00e9 \ud800 \x00")),
         CreateReply(metadata={"$": "Heard", "k": "v"}, modalities=("text",)),
+        Connected(again=True, seen=3, missed=2, undelivered=(UNDELIVERED,)),
         Configure(config=SessionConfig(turn_detection=None, wire={"tools": [], "nested": {"a": [1, None, {"$": 1}]}})),
         Configure(config=SessionConfig(turn_detection=TurnDetection(threshold=0.5))),
         CreateReply(toolset=Toolset(tools=(Tool(name="f", description="", parameters="{}"),), choice="required")),
