@@ -17,6 +17,7 @@ import structlog
 
 from duplex.actor.actor import SessionActor
 from duplex.actor.attachment import Attachment
+from duplex.actor.connections import Connections
 from duplex.actor.context import ActorContext
 from duplex.actor.detached import Owner
 from duplex.actor.door import Door
@@ -34,7 +35,7 @@ from duplex.media.warm import warm_media
 from duplex.pacing.admission import Limit
 from duplex.pacing.policies import make_policy
 from duplex.payloads import JobId, Role
-from duplex.protocol import ComeBack, ResumeRefused, TransportName, WireProfile, initial
+from duplex.protocol import TransportName, WireProfile, initial
 from duplex.protocol.images import bounds_of
 from duplex.protocol.rtvi import RtviWire
 from duplex.protocol.tools import bounds_of as tool_bounds
@@ -133,11 +134,15 @@ class SessionHost:
             settings.scheduling.tenant_weights, (lambda span: None) if watch is None else watch.span,
         )  # fmt: skip
         self._recorder = recorder
+        self._actors: dict[str, SessionActor] = {}
         self._resume = Resumption(settings.server, self._executor, observe, self._end)
+        self._connections = Connections(
+            self._actors, self._resume, self._executor.now, self._close_transport, lambda: not self._reasons
+        )
         self._context = ActorContext(
             settings=settings, profile=_profile(settings, pack, recorded=recorder is not None), runners=self._runners,
             executor=self._executor, observe=observe,
-            close=self._close_transport, tick_ms=pack.tick_ms, watch=watch, offer=self._resume.offer, come_back=self._come_back,
+            close=self._close_transport, tick_ms=pack.tick_ms, watch=watch, offer=self._resume.offer, come_back=self._connections.come_back,
             processing=_processing(settings), make_core=SessionCore if recorder is None else recorder.core,
         )  # fmt: skip
         self._door = Door(
@@ -151,15 +156,12 @@ class SessionHost:
         )
         self._closing: set[asyncio.Future[None]] = set()
         self._jobs = itertools.count(1)
-        self._actors: dict[str, SessionActor] = {}
         self._keys = itertools.count(1)
         self._began: dict[str, tuple[int, MonoNs]] = {}
         """By session: the number that names it to those who watch, and when it began."""
         self._ended: deque[str] = deque(maxlen=_ENDED_KEPT)
         """Ids of the sessions that ended last."""
         self._pumps: dict[str, _Pump] = {}
-        self._attachments: dict[str, Attachment] = {}
-        """By session: the hold of its present transport."""
         self._reasons = ["loading the model"]
         self._empty = asyncio.Event()
         self._empty.set()
@@ -270,13 +272,13 @@ class SessionHost:
         Cancel: closes what was opened.
         """
         if token is not None:
-            actor = self._find(token, owner, "webrtc", rtvi=rtvi)
+            actor = self._connections.find(token, owner, "webrtc", rtvi=rtvi)
         else:
             call_id, config, new_id = self._begin("rtc", session, locked)
             self._door.admit(self.not_ready_reasons)
             wire = RtviWire(self._context.profile, lambda: datetime.now(UTC).isoformat(), lost=lost) if rtvi else None
             actor = self._open(call_id, config, "webrtc", new_id, owner, wire)
-        attachment = self._attachment(actor, last_event_id)
+        attachment = self._connections.hold(actor, last_event_id)
         peer = WebRtcPeer(
             sink=attachment, ticker=self._ticker, media=self._media, server=self._settings.server,
             label=RTVI_LABEL if rtvi else LABEL,
@@ -291,7 +293,7 @@ class SessionHost:
             if token is None:
                 actor.closed("server")
             raise
-        self._attach(actor, attachment, peer, resumed=token is not None)
+        self._connections.attach(actor, attachment, peer, resumed=token is not None)
         return actor.session_id, answer
 
     def keep_token(self, call_id: str, token: str | None) -> str:
@@ -317,7 +319,7 @@ class SessionHost:
         Raises:
             OfferError: it brings more than candidates.
         """
-        peer = self._peer(call_id, owner)
+        peer = self._connections.peer(call_id, owner)
         return None if peer is None else await peer.answer(offer_sdp)
 
     async def add_candidates(self, call_id: str, owner: Owner, lines: Sequence[str]) -> bool:
@@ -326,7 +328,7 @@ class SessionHost:
         Raises:
             OfferError: there are too many.
         """
-        peer = self._peer(call_id, owner)
+        peer = self._connections.peer(call_id, owner)
         if peer is None:
             return False
         await peer.add_candidates(lines)
@@ -347,15 +349,15 @@ class SessionHost:
             SessionRejected, ServerBusy, ResumeRefused: as `open_call`.
         """
         if token is not None:
-            actor = self._find(token, owner, "websocket")
+            actor = self._connections.find(token, owner, "websocket")
         else:
             session_id, config, new_id = self._begin("sess", session, locked)
             self._door.admit(self.not_ready_reasons)
             actor = self._open(session_id, config, "websocket", new_id, owner)
             pump = self._pumps[session_id] = _Pump(actor)
             self._ticker.add(pump)
-        attachment = self._attachment(actor)
-        self._attach(actor, attachment, transport, resumed=token is not None)
+        attachment = self._connections.hold(actor)
+        self._connections.attach(actor, attachment, transport, resumed=token is not None)
         return attachment
 
     async def hangup(self, call_id: str) -> bool:
@@ -429,77 +431,6 @@ class SessionHost:
         _log.info("session_opened", session_id=session_id, transport=transport, live=self.sessions)
         return actor
 
-    # Transports come and go. ----------------------------------------------------------------------------------------
-
-    def _find(self, token: str, owner: Owner, transport: TransportName, *, rtvi: bool = False) -> SessionActor:
-        actor = self._actors[self._resume.find(token, owner)]
-        if actor.transport_name != transport or actor.rtvi != rtvi:
-            self._resume.refuse()
-        return actor
-
-    def _peer(self, call_id: str, owner: Owner) -> WebRtcPeer | None:
-        attachment = self._attachments.get(call_id)
-        if attachment is None or self._resume.owner(call_id) != owner:
-            return None
-        return attachment.transport if isinstance(attachment.transport, WebRtcPeer) else None
-
-    def _attachment(self, actor: SessionActor, last_event_id: str | None = None) -> Attachment:
-        return Attachment(actor, self._executor.now, self._lost_of(actor), last_event_id)
-
-    def _lost_of(self, actor: SessionActor) -> Callable[[Attachment, str], None]:
-        return lambda attachment, reason: self._lost(actor, attachment, reason)
-
-    def _attach(self, actor: SessionActor, attachment: Attachment, transport: Transport, *, resumed: bool) -> None:
-        """Give a session its transport; a former one that is still there goes."""
-        former = self._attachments.get(actor.session_id)
-        if former is not None:
-            former.release()
-            self._detach(actor, former)
-            if former.transport is not None:
-                self._close_transport(former.transport, "taken_over")
-        if actor.ended:  # it broke as it was detached
-            self._close_transport(transport, "error")
-            return
-        attachment.transport = transport
-        self._attachments[actor.session_id] = attachment
-        actor.attach(transport)
-        if resumed:
-            self._resume.attached(actor.session_id)
-
-    def _come_back(self, session_id: str, asked: ComeBack) -> None:
-        """A client wants to go on, on the connection of this session, with the one that its token resumes."""
-        here, attachment = self._actors[session_id], self._attachments[session_id]
-        try:
-            actor = self._actors[self._resume.find(asked.token, self._resume.owner(session_id))]
-            if actor is here and here.transport_name == "webrtc":  # on another data channel of the same call
-                here.channel_open(asked.last_event_id)
-                return
-            first = attachment.received == 1 and actor is not here
-            if not first or not here.transport_name == actor.transport_name == "websocket":
-                self._resume.refuse()
-        except ResumeRefused:
-            here.refuse_return(asked.event_id)
-            return
-        transport = attachment.transport
-        assert transport is not None, "the client has spoken on it"
-        self._detach(here, attachment)
-        here.closed("resumed")
-        attachment.move(actor, self._lost_of(actor))
-        self._attach(actor, attachment, transport, resumed=True)
-        attachment.channel_open(asked.last_event_id)
-
-    def _detach(self, actor: SessionActor, attachment: Attachment) -> None:
-        del self._attachments[actor.session_id]
-        actor.detach(MonoNs(self._executor.now() - attachment.heard_at))
-
-    def _lost(self, actor: SessionActor, attachment: Attachment, reason: str) -> None:
-        """A transport has ended: its session ends with it, or waits for another."""
-        waits = actor.resumable and not actor.ended and not self._reasons
-        if waits and self._resume.waits(actor.session_id, attachment, actor.way, reason):
-            self._detach(actor, attachment)
-        else:
-            actor.closed(reason)
-
     def _end(self, session_id: str, reason: str) -> None:
         self._actors[session_id].closed(reason)
 
@@ -515,7 +446,7 @@ class SessionHost:
         self._actors.pop(session_id, None)
         self._ended.append(session_id)
         self._began.pop(session_id, None)
-        self._attachments.pop(session_id, None)
+        self._connections.ended(session_id)
         self._resume.ended(session_id)
         pump = self._pumps.pop(session_id, None)
         if pump is not None:
