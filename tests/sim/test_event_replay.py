@@ -212,6 +212,22 @@ def test_audio_with_a_hole_stays_away_and_the_history_ends_before_it() -> None:
     assert item.heard_text() != STORY
 
 
+@pytest.mark.parametrize(("kept", "whole"), [(1_000_000, True), (10_000, False)])
+def test_the_last_samples_of_g711_go_with_the_rest_of_the_reply(kept: int, whole: bool) -> None:
+    """The filter gives them with the reply's end, behind its last piece of audio."""
+    config = {"conversation": {"event_ring_audio_bytes_max": kept}}
+    server, session, first = begin(SimOptions(vad="level", script=(STORY,)), "websocket", config)
+    session.event(type="session.update", session={"audio": {"output": {"format": {"type": "audio/pcmu"}}}})
+    session.type_text("Count for me.")
+    server.advance(9000)
+    deltas = first.of(AUDIO)
+    assert len(deltas[-1]["delta"]) < len(deltas[-2]["delta"]), "the filter's rest"
+    lose(session)
+    back = come_back(server, session, first.saw(before_audio(2)(first)))
+    assert back.of(AUDIO) == (deltas[2:] if whole else [])
+    assert (back.of("duplex.session.resumed")[0]["audio_missed_ms"] > 0) is not whole
+
+
 @pytest.mark.parametrize(
     "last", ["event_000000000001_{id}", "event_000000009999_{id}", "event_000000000009_other", "?"]
 )
