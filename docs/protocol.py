@@ -134,7 +134,8 @@ _HEAD = """\
 # The protocol
 
 The OpenAI Realtime API in its GA shape, as unmodified clients speak it. What it has no word for begins with `duplex.`; a client
-that neither sends nor reads such things works in full.
+that neither sends nor reads such things works in full. On WebSocket those that only tell something come to clients that ask for them
+(`duplex.events`, [sessions.md](sessions.md)).
 
 Models of every event are in `duplex/protocol/`; this page and the types of the web SDK (`web_client/sdk/events.gen.ts`) are made
 from them by `python docs/protocol.py`, a test compares the three, and the tests let no event out that the models do not have.
