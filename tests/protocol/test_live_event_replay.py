@@ -127,7 +127,7 @@ async def test_a_lost_call_gets_what_it_missed_by_its_new_channel() -> None:
 
 
 async def test_a_channel_that_drops_while_the_call_lives_comes_back_on_another() -> None:
-    async with served(script=" ".join(f"This is sentence {n}." for n in range(9))) as server:
+    async with served(script=" ".join(f"This is sentence {n}." for n in range(3))) as server:
         caller = Caller()
         await server.call(caller)
         say(caller, "Tell me.")
