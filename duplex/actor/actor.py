@@ -16,6 +16,7 @@ import structlog
 from duplex.actor.client_events import ClientEvents
 from duplex.actor.context import ActorContext
 from duplex.actor.microphone import Microphone
+from duplex.actor.side_channel import CALL_ENDED, SideChannel, SideChannels
 from duplex.actor.speaker import Speaker
 from duplex.actor.speakers_beside import SpeakersBeside
 from duplex.media.contract import OutputPacket, ReceiverReport, Transport, VideoFrame
@@ -96,7 +97,9 @@ class SessionActor:
             transport=transport_name,
             ring_events_max=context.settings.conversation.event_ring_max,
         )
-        self._events = ClientEvents(encoder)
+        self._encoder = encoder
+        self._sides = SideChannels(context.settings.server.side_channels_max)
+        self._events = ClientEvents(encoder, self._sides)
         self._microphone = Microphone(session_id, context, traits, self._core, next_job)
         self._speaker = Speaker(session_id, context, traits, self._core.lane, self.post, self._events.send)
         self._beside = SpeakersBeside(
@@ -174,8 +177,8 @@ class SessionActor:
         self._events.channel_open()
         self.post(Connected())
 
-    def receive(self, text: str | bytes) -> None:
-        """Take one client event as it came off the wire."""
+    def receive(self, text: str | bytes, side: SideChannel | None = None) -> None:
+        """Take one client event as it came off the wire, perhaps of a side channel."""
         if self._closed:
             return
         message = decode(
@@ -189,7 +192,16 @@ class SessionActor:
         if isinstance(message, AppendAudio):
             self._microphone.append(*samples_of(message.pcm, message.format))
         else:
-            self.post(message)
+            self.post(message if side is None else side.signed(message))
+
+    def open_side_channel(self, transport: Transport) -> SideChannel:
+        """Return a further control connection onto this session, whose events go to `transport`.
+
+        Raises:
+            TooManySideChannels: there are as many as there may be.
+        """
+        encoder = self._encoder.beside(f"{self.session_id}_side")
+        return self._sides.open(transport, encoder, self.receive, self._core.config)
 
     def closed(self, reason: str) -> None:
         """The transport is gone: every stage gives back what it holds."""
@@ -397,6 +409,8 @@ class SessionActor:
         if self._cancel_timer is not None:
             self._cancel_timer()
             self._cancel_timer = None
+        for side in self._sides.take_all():
+            self._context.close(side.transport, CALL_ENDED)
         self._runners.release(self.session_id)
         if self._watch is not None:
             self._watch.ended(self._executor.now())

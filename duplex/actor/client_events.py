@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
+from duplex.actor.side_channel import SideChannels
 from duplex.media.contract import Transport
 from duplex.protocol import WireEncoder, to_json
 from duplex.session.events import ServerEvent, SessionCreated
@@ -16,9 +17,11 @@ class ClientEvents:
 
     Args:
         encoder: the session's, which numbers them and keeps the newest for a resume.
+        sides: others who are told as well.
     """
 
-    def __init__(self, encoder: WireEncoder) -> None:
+    def __init__(self, encoder: WireEncoder, sides: SideChannels) -> None:
+        self._sides = sides
         self._encoder = encoder
         self.transport: Transport | None = None
         """The way to the client; None while it is away, or before it has come."""
@@ -41,6 +44,10 @@ class ClientEvents:
 
     def send(self, event: ServerEvent) -> None:
         """Tell the client of an event, now or as soon as it can be told."""
+        if not self._sides.show(event):
+            self._send(event)
+
+    def _send(self, event: ServerEvent) -> None:
         if self._away:
             self._encoder.encode(event)
             return
@@ -54,4 +61,4 @@ class ClientEvents:
         if not self.opened:
             self.opened = True
             while self._early:
-                self.send(self._early.popleft())
+                self._send(self._early.popleft())

@@ -53,6 +53,10 @@ class Resumption:
         """Note who opened a session."""
         self._owners[session] = owner
 
+    def owns(self, owner: Owner, session: str) -> bool:
+        """Return whether a live session is somebody's."""
+        return self._owners.get(session) == owner
+
     def ended(self, session: str) -> None:
         """A session has ended: nothing resumes it."""
         del self._owners[session]

@@ -3,11 +3,19 @@
 from duplex.protocol.audio import samples_of
 from duplex.protocol.decode import AppendAudio, Decoded, TransportName, decode
 from duplex.protocol.encode import WireEncoder, to_json
-from duplex.protocol.errors import ProtocolError, RemoteProtocolError, ResumeRefused, ServerBusy, SessionRejected
+from duplex.protocol.errors import (
+    CallNotFound,
+    ProtocolError,
+    RemoteProtocolError,
+    ResumeRefused,
+    ServerBusy,
+    SessionRejected,
+)
 from duplex.protocol.session_config import WireProfile, initial
 
 __all__ = [
     "AppendAudio",
+    "CallNotFound",
     "Decoded",
     "ProtocolError",
     "RemoteProtocolError",

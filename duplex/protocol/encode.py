@@ -22,7 +22,7 @@ Source: protocol.md, "Lifecycles"; field case C41.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, assert_never
 
 from duplex.payloads import Int16Array
@@ -107,6 +107,8 @@ class WireEncoder:
         self._open: dict[str, _OpenReply] = {}
         self._output_format: _Event = {"type": "audio/pcm", "rate": 24000}
         self._ring = EventRing(ring_events_max)
+        self._joined = False
+        """It tells another connection, which may not have been told how a reply began."""
         self._late = 0
 
     @property
@@ -123,6 +125,23 @@ class WireEncoder:
     def late_deltas(self) -> int:
         """Deltas that came for a reply that was not open, and were left out."""
         return self._late
+
+    def beside(self, name: str) -> WireEncoder:
+        """Return an encoder for another connection to the same session, from here on: it numbers its events by itself.
+
+        Args:
+            name: ends its event ids.
+        """
+        other = WireEncoder(
+            session_id=name,
+            conversation_id=self._conversation_id,
+            transport="webrtc" if self._webrtc else "websocket",
+            ring_events_max=1,
+        )
+        other._joined = True
+        other._output_format = self._output_format
+        other._open = {name: replace(opened, texts=list(opened.texts)) for name, opened in self._open.items()}
+        return other
 
     def encode(self, event: ServerEvent) -> list[_Event]:
         """Return the wire events of one core event, each with its `event_id`, in sending order.
@@ -201,6 +220,8 @@ class WireEncoder:
     def _start_output(self, event: ReplyOutputStarted) -> list[_Event]:
         reply = event.reply
         assert reply.item is not None, "output that has begun has an item"
+        if self._joined and reply.id not in self._open:
+            return []
         opened = self._open[reply.id]
         opened.item, opened.previous_item_id = reply.item, event.previous_item_id
         item = wire_objects.empty_item(reply.item)
@@ -233,6 +254,8 @@ class WireEncoder:
         return [{"type": kind, **_place(reply_id, opened.item.id), "delta": delta}]
 
     def _finish(self, event: ReplyDone) -> list[_Event]:
+        if self._joined and event.reply.id not in self._open:
+            return [self._response("response.done", event, self._output_format)]
         opened = self._open.pop(event.reply.id)
         closing = [] if opened.item is None else self._close_output(event, opened, opened.item)
         return [*closing, self._response("response.done", event, opened.format)]

@@ -52,7 +52,7 @@ def create_app(
     app = web.Application(middlewares=[make_middleware(settings.cors_origins, access, hsts=hsts)])
     Calls(host, settings, access).add_to(app)
     WebSocketRoute(host, settings, access).add_to(app)
-    IssueSecrets(secrets, settings, clock, issues=bool(keys)).add_to(app)
+    IssueSecrets(host, secrets, settings, clock, issues=bool(keys)).add_to(app)
     if telemetry is not None:
         Dashboard(host, telemetry, settings).add_to(app)
         observer.before_showing(lambda: _measure(host, observer, telemetry))

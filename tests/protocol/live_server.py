@@ -20,7 +20,7 @@ CEILING_S = 30.0
 @asynccontextmanager
 async def live(*script: str, **sections: dict[str, Any]) -> AsyncIterator[tuple[str, Observer]]:
     """Serve sessions with the test double and further settings; yields the URL."""
-    settings: Settings = load(server={"port": 0, "close_timeout_s": 1.0}, **sections)
+    settings: Settings = load(**sections | {"server": {"port": 0, "close_timeout_s": 1.0} | sections.get("server", {})})
     observer = Observer()
     host = SessionHost(settings, make(SimOptions(script=script or ("One two three.",))), observer.record)
     async with listening(host, settings.server, observer) as url, asyncio.timeout(CEILING_S):
