@@ -18,6 +18,7 @@ from duplex.actor.context import ActorContext
 from duplex.actor.microphone import Microphone
 from duplex.actor.resume import Way
 from duplex.actor.seen_events import SeenEvents
+from duplex.actor.side_channel import CALL_ENDED, SideChannel, SideChannels
 from duplex.actor.speaker import Speaker
 from duplex.actor.speakers_beside import SpeakersBeside
 from duplex.media.contract import OutputPacket, ReceiverReport, Transport, VideoFrame
@@ -105,7 +106,9 @@ class SessionActor:
             ring_audio_bytes_max=kept.event_ring_audio_bytes_max,
         )
         self._rtvi = rtvi
-        self._events = ClientEvents(session_id, encoder, rtvi)
+        self._encoder = encoder
+        self._sides = SideChannels(context.settings.server.side_channels_max)
+        self._events = ClientEvents(session_id, encoder, self._sides, rtvi)
         self._seen = SeenEvents(kept.event_ids_max)
         self._microphone = Microphone(session_id, context, traits, self._core, next_job)
         self._speaker = Speaker(session_id, context, traits, self._core.lane, self.post, self._events.send)
@@ -188,11 +191,11 @@ class SessionActor:
         """Events cannot be sent for a while; media flows on."""
         self._events.pause()
 
-    def receive(self, text: str | bytes) -> None:
-        """Take one client event as it came off the wire."""
+    def receive(self, text: str | bytes, side: SideChannel | None = None) -> None:
+        """Take one client event as it came off the wire, perhaps of a side channel."""
         if self._closed:
             return
-        if self._rtvi is not None:
+        if self._rtvi is not None and side is None:
             for said in self._rtvi.decode(text, self._core.config):
                 self._take(said)
             return
@@ -204,10 +207,21 @@ class SessionActor:
             arrived=self._microphone.arrived,
             unknown_fields=self.unknown_fields,
         )
-        if self.resumable and self._seen.repeated(message.event_id):
+        if side is not None:
+            self.post(side.signed(message))
+        elif self.resumable and self._seen.repeated(message.event_id):
             self._context.observe("duplex_repeated_events_total", 1, {})
         else:
             self._take(message)
+
+    def open_side_channel(self, transport: Transport) -> SideChannel:
+        """Return a further control connection onto this session, whose events go to `transport`.
+
+        Raises:
+            TooManySideChannels: there are as many as there may be.
+        """
+        encoder = self._encoder.beside(f"{self.session_id}_side")
+        return self._sides.open(transport, encoder, self.receive, self._core.config)
 
     def closed(self, reason: str) -> None:
         """The transport is gone: every stage gives back what it holds."""
@@ -456,6 +470,8 @@ class SessionActor:
         if self._cancel_timer is not None:
             self._cancel_timer()
             self._cancel_timer = None
+        for side in self._sides.take_all():
+            self._context.close(side.transport, CALL_ENDED)
         self._runners.release(self.session_id)
         if self._watch is not None:
             self._watch.ended(self._executor.now())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, Protocol
 
+from duplex.actor.side_channel import SideChannels
 from duplex.media.contract import Transport
 from duplex.protocol import WireEncoder, sequence_of, to_json
 from duplex.protocol.missed import undelivered
@@ -27,11 +28,15 @@ class ClientEvents:
     Args:
         session_id: ends every event's id.
         encoder: the session's, which numbers them and keeps the newest for a resume.
+        sides: others who are told as well.
         dialect: words them in its place, and then none is numbered or kept; None: it does.
     """
 
-    def __init__(self, session_id: str, encoder: WireEncoder, dialect: Dialect | None = None) -> None:
+    def __init__(
+        self, session_id: str, encoder: WireEncoder, sides: SideChannels, dialect: Dialect | None = None
+    ) -> None:  # fmt: skip
         self._session_id = session_id
+        self._sides = sides
         self._encoder = encoder
         self._dialect = dialect
         self.transport: Transport | None = None
@@ -95,6 +100,10 @@ class ClientEvents:
 
     def send(self, event: ServerEvent) -> None:
         """Tell the client of an event, now or as soon as it can be told."""
+        if not self._sides.show(event):
+            self._send(event)
+
+    def _send(self, event: ServerEvent) -> None:
         if self._away:
             self._encode(event)
             return
@@ -108,7 +117,7 @@ class ClientEvents:
         if not self.opened:
             self.opened = True
             while self._early:
-                self.send(self._early.popleft())
+                self._send(self._early.popleft())
 
     def _encode(self, event: ServerEvent) -> list[dict[str, Any]]:
         return (self._dialect or self._encoder).encode(event)

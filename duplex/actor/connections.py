@@ -56,7 +56,7 @@ class Connections:
     def peer(self, call_id: str, owner: Owner) -> WebRtcPeer | None:
         """Return the connection of an owner's call; None: there is none."""
         attachment = self._attachments.get(call_id)
-        if attachment is None or self._resume.owner(call_id) != owner:
+        if attachment is None or not self._resume.owns(owner, call_id):
             return None
         return attachment.transport if isinstance(attachment.transport, WebRtcPeer) else None
 

@@ -23,6 +23,7 @@ from duplex.actor.detached import Owner
 from duplex.actor.door import Door
 from duplex.actor.executor import ThreadExecutor
 from duplex.actor.resume import Resumption
+from duplex.actor.side_channel import SideChannel
 from duplex.actor.watch import LiveSession, SessionRecorder, Watch
 from duplex.config import Settings
 from duplex.media import processing
@@ -35,8 +36,9 @@ from duplex.media.warm import warm_media
 from duplex.pacing.admission import Limit
 from duplex.pacing.policies import make_policy
 from duplex.payloads import JobId, Role
-from duplex.protocol import TransportName, WireProfile, initial
+from duplex.protocol import CallNotFound, TransportName, WireProfile, initial
 from duplex.protocol.images import bounds_of
+from duplex.protocol.lock import shown
 from duplex.protocol.rtvi import RtviWire
 from duplex.protocol.tools import bounds_of as tool_bounds
 from duplex.session.config import SessionConfig
@@ -230,6 +232,15 @@ class SessionHost:
         self._reasons.clear()
         self._door.open()
 
+    def preview(self, session: dict[str, Any], *, locked: bool) -> dict[str, Any]:
+        """Return the session object that sessions would open with, as their client may see it.
+
+        Raises:
+            SessionRejected: `session` is wrong.
+        """
+        bound, lock = (None, session) if locked else (session, None)
+        return shown(self._begin("sess", bound, lock)[1])
+
     def check_room(self) -> None:
         """Refuse a session before anything is done for it; one that passes is decided on when it is opened.
 
@@ -360,9 +371,23 @@ class SessionHost:
         self._connections.attach(actor, attachment, transport, resumed=token is not None)
         return attachment
 
-    async def hangup(self, call_id: str) -> bool:
-        """End a call, or take note that it has ended already; False when there was none of that id lately."""
+    def open_side_channel(self, call_id: str, transport: Transport, owner: Owner = _ANYBODY) -> SideChannel:
+        """Open a further control connection onto a live call, whose events go to `transport`.
+
+        Raises:
+            CallNotFound: there is no such call of this owner. TooManySideChannels: it has as many as it may.
+        """
         actor = self._actors.get(call_id)
+        if actor is None or actor.transport_name != "webrtc" or not self._resume.owns(owner, call_id):
+            raise CallNotFound
+        _log.info("side_channel_opened", session_id=call_id)
+        return actor.open_side_channel(transport)
+
+    async def hangup(self, call_id: str, owner: Owner = _ANYBODY) -> bool:
+        """End a call of the owner's, or take note that it has ended already; False when there was none of that id lately."""
+        actor = self._actors.get(call_id)
+        if actor is not None and not self._resume.owns(owner, call_id):
+            return False
         if actor is None:  # a client hangs up and closes its connection, and the closing may arrive first
             return call_id in self._ended
         await actor.close("hangup")

@@ -61,6 +61,10 @@ class Resumption:
         """Return who opened a session that lives."""
         return self._owners[session]
 
+    def owns(self, owner: Owner, session: str) -> bool:
+        """Return whether a live session is somebody's."""
+        return self._owners.get(session) == owner
+
     def ended(self, session: str) -> None:
         """A session has ended: nothing resumes it."""
         del self._owners[session]

@@ -49,6 +49,8 @@ class ServerSettings(Section):
     """Time in which a client that asked for it may come back to its conversation after its connection was lost; 0: none may."""
     detached_max: int = Field(100, ge=0, le=10_000)
     """Sessions that wait for their client at once, each in its place; one more that is lost ends."""
+    side_channels_max: int = Field(4, ge=0, le=100)
+    """Side channels (`?call_id=`) onto one call at a time; 0: none is taken."""
     drain_timeout_s: float = Field(30.0, ge=0, le=3600)
     """Time that a stopping server gives its sessions to end by themselves; a second signal ends them at once."""
     page_dir: Path | None = None

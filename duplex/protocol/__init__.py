@@ -3,12 +3,20 @@
 from duplex.protocol.audio import samples_of
 from duplex.protocol.decode import AppendAudio, ComeBack, Decoded, TransportName, decode
 from duplex.protocol.encode import WireEncoder, to_json
-from duplex.protocol.errors import ProtocolError, RemoteProtocolError, ResumeRefused, ServerBusy, SessionRejected
+from duplex.protocol.errors import (
+    CallNotFound,
+    ProtocolError,
+    RemoteProtocolError,
+    ResumeRefused,
+    ServerBusy,
+    SessionRejected,
+)
 from duplex.protocol.event_ids import sequence_of
 from duplex.protocol.session_config import WireProfile, initial
 
 __all__ = [
     "AppendAudio",
+    "CallNotFound",
     "ComeBack",
     "Decoded",
     "ProtocolError",

@@ -26,7 +26,7 @@ Source: protocol.md, "Lifecycles"; field case C41.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, assert_never
 
 from duplex.payloads import Int16Array
@@ -103,6 +103,11 @@ class _OpenReply:
     audio_end: Samples = Samples(0)
     """Content position of the end of the audio that was encoded."""
 
+    def copy(self) -> _OpenReply:
+        """Return what goes on by itself from here on, without the audio before."""
+        audio = OutputAudio(self.format["type"])
+        return replace(self, calls=self.calls.copy(), audio=audio, texts=list(self.texts))
+
 
 class WireEncoder:
     """Turns one session's core events into wire events.
@@ -124,10 +129,13 @@ class WireEncoder:
         self._sequence = 0
         self._open: dict[str, _OpenReply] = {}
         self._output_format: _Event = {"type": "audio/pcm", "rate": 24000}
-        self._tells_own = self._webrtc
-        """Whether the client is sent what the protocol has no event for. Unless it says so itself, not over WebSocket:
-        a stock client there (openai-agents for Python) hands each event that it does not know to its app as an error."""
+        self._own_unasked = self._webrtc
+        """Whether the client is sent what the protocol has no event for, unless it says so itself. Not over WebSocket: a
+        stock client there (openai-agents for Python) hands each event that it does not know to its app as an error."""
+        self._tells_own = self._own_unasked
         self._ring = EventRing(ring_events_max, ring_bytes_max, ring_audio_bytes_max)
+        self._joined = False
+        """It tells another connection, which may not have been told how a reply began."""
         self._late = 0
 
     @property
@@ -145,6 +153,24 @@ class WireEncoder:
         """Deltas that came for a reply that was not open, and were left out."""
         return self._late
 
+    def beside(self, name: str) -> WireEncoder:
+        """Return an encoder for another connection to the same session, from here on: it numbers its events by itself.
+
+        Args:
+            name: ends its event ids.
+        """
+        other = WireEncoder(
+            session_id=name,
+            conversation_id=self._conversation_id,
+            transport="webrtc" if self._webrtc else "websocket",
+            ring_events_max=1,
+        )
+        other._joined = True
+        other._own_unasked = False
+        other._output_format = self._output_format
+        other._open = {reply_id: opened.copy() for reply_id, opened in self._open.items()}
+        return other
+
     def encode(self, event: ServerEvent) -> list[_Event]:
         """Return the wire events of one core event, each with its `event_id`, in sending order.
 
@@ -160,7 +186,7 @@ class WireEncoder:
             case SessionCreated(config=config) | SessionUpdated(config=config):
                 self._output_format = config.wire["audio"]["output"]["format"]
                 asked = config.wire["duplex"]["events"]
-                self._tells_own = self._webrtc if asked is None else asked
+                self._tells_own = self._own_unasked if asked is None else asked
                 bodies = self._encode_session(event)
             case TurnMetrics() | TurnLimited() | ContextTrimmed() | SessionEnding():
                 bodies = [_encode_own(event)] if self._tells_own else []
@@ -264,6 +290,8 @@ class WireEncoder:
     def _start_output(self, event: ReplyOutputStarted) -> list[_Event]:
         reply = event.reply
         assert reply.item is not None, "output that has begun has an item"
+        if self._joined and reply.id not in self._open:
+            return []
         opened = self._open[reply.id]
         opened.item, opened.previous_item_id, opened.index = reply.item, event.previous_item_id, opened.outputs
         opened.outputs += 1
@@ -297,6 +325,8 @@ class WireEncoder:
         return [{"type": kind, **_place(reply_id, opened.item.id, opened.index), "delta": delta}]
 
     def _finish(self, event: ReplyDone) -> list[_Event]:
+        if self._joined and event.reply.id not in self._open:
+            return [self._response("response.done", event, self._output_format)]
         opened = self._open.pop(event.reply.id)
         closing = [] if opened.item is None else self._close_output(event, opened, opened.item)
         cut = [body for call in event.reply.calls for body in opened.calls.finish(event.reply.id, call)]

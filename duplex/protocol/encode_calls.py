@@ -36,6 +36,12 @@ class OpenCalls:
         self._in_conversation = in_conversation
         self._open: dict[str, _OpenCall] = {}
 
+    def copy(self) -> OpenCalls:
+        """Return what goes on by itself from here on."""
+        other = OpenCalls(in_conversation=self._in_conversation)
+        other._open = dict(self._open)
+        return other
+
     def start(self, event: CallStarted, output_index: int) -> list[_Event]:
         """Open a call.
 

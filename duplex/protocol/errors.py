@@ -4,6 +4,7 @@
     ├── RemoteProtocolError   an event or a session object of the client is wrong; carries its wire code
     │   └── SessionRejected   the same, while a session is being opened: nothing was started
     ├── ServerBusy            no room for one more session; carries when to try again
+    ├── CallNotFound          there is no live call of this id, or it is somebody else's
     └── ResumeRefused         the token resumes nothing: unknown, spent, somebody else's, or of the other transport
 
 Codes that stock clients look for keep the names they know: the clients compare strings. Source: STYLE.md §8.
@@ -79,6 +80,10 @@ class ServerBusy(ProtocolError):
     def __init__(self, retry_after_s: int = 5) -> None:
         super().__init__(f"every session is taken; try again in {retry_after_s} s")
         self.retry_after_s = retry_after_s
+
+
+class CallNotFound(ProtocolError):
+    """There is no live call of this id for who asks. Whether it is somebody else's is not told."""
 
 
 class ResumeRefused(ProtocolError):

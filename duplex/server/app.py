@@ -58,7 +58,7 @@ def create_app(
     PipecatCalls(host, settings, access).add_to(app)
     Whip(host, settings, access).add_to(app)
     WebSocketRoute(host, settings, access).add_to(app)
-    IssueSecrets(secrets, settings, clock, issues=bool(keys)).add_to(app)
+    IssueSecrets(host, secrets, settings, clock, issues=bool(keys)).add_to(app)
     if telemetry is not None:
         Dashboard(host, telemetry, settings).add_to(app)
         observer.before_showing(lambda: _measure(host, observer, telemetry))

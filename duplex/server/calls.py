@@ -42,9 +42,16 @@ def check_room(host: SessionHost) -> None:
 
 
 def opening(caller: Caller, asked: dict[str, Any] | None) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-    """Return what a session opens with: its session object, and that of the lock it is under."""
+    """Return what a session opens with: its session object, and that of the lock it is under.
+
+    Raises:
+        ApiError: 400: the client secret is for another type of session.
+    """
     if caller.session is None:
         return asked, None
+    kind = caller.session.get("type")
+    if asked is not None and kind is not None and asked.get("type", kind) != kind:
+        raise ApiError(400, "invalid_value", f"The client secret is for sessions of type '{kind}'.", "session.type")
     return (asked, caller.session) if caller.locked else (merge(caller.session, asked), None)
 
 
@@ -121,9 +128,12 @@ class Calls:
 
     async def _hangup(self, request: web.Request) -> web.Response:
         call_id = request.match_info["call_id"]
-        if not CALL_ID.fullmatch(call_id) or not await self._host.hangup(call_id):
+        if not CALL_ID.fullmatch(call_id) or not await self._hang_up(request, call_id):
             raise ApiError(404, "call_not_found", "There is no live call of this id.", "call_id")
         return web.Response(status=200)
+
+    async def _hang_up(self, request: web.Request, call_id: str) -> bool:
+        return await self._host.hangup(call_id, owner_of(request, self._settings))
 
     async def _sip_only(self, request: web.Request) -> web.Response:
         verb = request.match_info["verb"]

@@ -56,6 +56,13 @@ class SessionHost(Protocol):
     def sessions_max(self) -> int:
         """Sessions that would be admitted at once, as things stand."""
 
+    def preview(self, session: dict[str, Any], *, locked: bool) -> dict[str, Any]:
+        """Return the session object that sessions would open with, as their client may see it.
+
+        Raises:
+            SessionRejected: `session` is wrong.
+        """
+
     def check_room(self) -> None:
         """Refuse a session before anything is done for it; one that passes is decided on when it is opened.
 
@@ -160,8 +167,15 @@ class SessionHost(Protocol):
             SessionRejected, ServerBusy, ResumeRefused: as `open_call`.
         """
 
-    async def hangup(self, call_id: str) -> bool:
-        """End a call, or take note that it has ended already; False when there was none of that id lately."""
+    def open_side_channel(self, call_id: str, transport: Transport, owner: Owner) -> EventSink:
+        """Open a further control connection onto a live call, whose events go to `transport`.
+
+        Raises:
+            CallNotFound: there is no such call of this owner. TooManySideChannels: it has as many as it may.
+        """
+
+    async def hangup(self, call_id: str, owner: Owner) -> bool:
+        """End a call of the owner's, or take note that it has ended already; False when there was none of that id lately."""
 
     async def drain(self) -> None:
         """Refuse new sessions and wait until those that live have ended. Cancel: at any time."""

@@ -13,13 +13,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from duplex.bearer import draw
 from duplex.config import ServerSettings
-from duplex.protocol import RemoteProtocolError
-from duplex.protocol.lock import without_hidden
+from duplex.protocol import RemoteProtocolError, SessionRejected
 from duplex.protocol.strict_json import read_object
 from duplex.server.access import Clock, caller_of
 from duplex.server.answers import ApiError
 from duplex.server.body import read_body, text_of
 from duplex.server.client_secrets import PREFIX, ClientSecrets, Grant, Scope, TooManySecretsError
+from duplex.server.host_contract import SessionHost
 
 _RETRY_AFTER_S: Final = 60
 
@@ -30,7 +30,7 @@ class _ExpiresAfter(BaseModel):
 
 
 class _Session(BaseModel, extra="allow"):
-    type: Literal["realtime"] = "realtime"
+    type: Literal["realtime", "transcription"] = "realtime"
 
 
 class _Duplex(BaseModel):
@@ -54,12 +54,16 @@ class IssueSecrets:
     """The route.
 
     Args:
+        host: knows what a session may be.
         known: where the secrets are kept.
         settings: limits.
         issues: False: there are no keys, so there is nothing to make secrets from.
     """
 
-    def __init__(self, known: ClientSecrets, settings: ServerSettings, clock: Clock, *, issues: bool) -> None:
+    def __init__(
+        self, host: SessionHost, known: ClientSecrets, settings: ServerSettings, clock: Clock, *, issues: bool
+    ) -> None:
+        self._host = host
         self._known = known
         self._settings = settings
         self._clock = clock
@@ -74,6 +78,7 @@ class IssueSecrets:
         if not self._issues or key_name is None:
             raise ApiError(501, "unsupported", "This server takes every key, so it issues none: connect without.")
         asked = await self._read(request)
+        shown = self._shown(asked)
         now_s = self._clock.unix_ns(self._clock.now()) / 1e9
         secret = draw(PREFIX)
         grant = Grant(
@@ -88,11 +93,15 @@ class IssueSecrets:
         except TooManySecretsError:
             message = "This API key has as many live secrets as it may: server.client_secrets_max."
             raise ApiError(429, "too_many_secrets", message, retry_after_s=_RETRY_AFTER_S) from None
-        # The answer is often passed on to the browser as it is.
-        shown = without_hidden(grant.session) if grant.locked else grant.session
-        session = {"object": "realtime.session", **shown}
-        answer = {"value": secret, "expires_at": grant.expires_at_s, "session": session}
+        answer = {"value": secret, "expires_at": grant.expires_at_s, "session": shown}
         return web.json_response(answer, headers={"Cache-Control": "no-store"})
+
+    def _shown(self, asked: _Asked) -> dict[str, Any]:
+        """Return the session object of the answer, which is often passed on to the browser as it is."""
+        try:
+            return self._host.preview(asked.session.model_dump(), locked=asked.duplex.locked)
+        except SessionRejected as error:
+            raise ApiError(400, error.code, error.message, error.param) from None
 
     async def _read(self, request: web.Request) -> _Asked:
         try:

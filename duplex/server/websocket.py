@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 import structlog
 from aiohttp import WSCloseCode, WSMsgType, web
 
+from duplex.actor.side_channel import TooManySideChannels
 from duplex.config import ServerSettings
-from duplex.protocol import ResumeRefused, ServerBusy, SessionRejected
+from duplex.protocol import CallNotFound, ResumeRefused, ServerBusy, SessionRejected
 from duplex.server.access import Access, caller_of
 from duplex.server.answers import ApiError
 from duplex.server.calls import busy, opening
@@ -60,17 +62,23 @@ class WebSocketRoute:
             raise ApiError(
                 426, "upgrade_required", "This is a WebSocket route; WebRTC offers go to /v1/realtime/calls."
             )
-        if "call_id" in request.query:
-            raise ApiError(400, "unsupported", "A side channel onto a call is not supported.", "call_id")
-        with self._access.seat(request):
-            return await self._hold(request, socket)
+        call_id = request.query.get("call_id")
+        with self._access.seat(request, counts=call_id is None):
+            if call_id is None:
+                return await self._hold(request, socket, lambda transport: self._open(transport, request))
+            return await self._hold(request, socket, lambda transport: self._join(transport, request, call_id))
 
-    async def _hold(self, request: web.Request, socket: web.WebSocketResponse[bool]) -> web.StreamResponse:
-        """Open the session and serve it to its end."""
+    async def _hold(
+        self,
+        request: web.Request,
+        socket: web.WebSocketResponse[bool],
+        open_session: Callable[[WebSocketTransport], EventSink],
+    ) -> web.StreamResponse:
+        """Open the session, or a side channel, and serve it to its end."""
         transport = WebSocketTransport(
             outbox_bytes_max=self._settings.outbox_bytes_max, close_timeout_s=self._settings.close_timeout_s
         )
-        session = self._open(transport, request)
+        session = open_session(transport)
         reason = "error"
         try:
             await socket.prepare(request)
@@ -82,7 +90,7 @@ class WebSocketRoute:
         return socket
 
     def _open(self, transport: WebSocketTransport, request: web.Request) -> EventSink:
-        session, locked = opening(caller_of(request), None)
+        session, locked = opening(caller_of(request), _asked_for(request))
         owner, token = owner_of(request, self._settings), token_of(request)
         try:
             return self._host.open_websocket(transport, session, owner, token, locked=locked)
@@ -92,6 +100,18 @@ class WebSocketRoute:
             raise busy(self._host, error) from None
         except SessionRejected as error:
             raise ApiError(400, error.code, error.message, error.param) from None
+
+    def _join(self, transport: WebSocketTransport, request: web.Request, call_id: str) -> EventSink:
+        """Open a side channel onto a call: for whoever has the API key that the call was opened with."""
+        if caller_of(request).secret is not None:
+            raise ApiError(403, "api_key_required", "A side channel takes an API key, not a client secret.")
+        try:
+            return self._host.open_side_channel(call_id, transport, owner_of(request, self._settings))
+        except CallNotFound:
+            raise ApiError(404, "call_not_found", "There is no live call of this id.", "call_id") from None
+        except TooManySideChannels:
+            message = "The call has as many side channels as it may: server.side_channels_max."
+            raise ApiError(429, "too_many_side_channels", message, "call_id") from None
 
     async def _converse(
         self,
@@ -160,6 +180,16 @@ class WebSocketRoute:
             session.backlog_ms > self._settings.backlog_ms_max and transport.close_reason is None
         ):
             await asyncio.sleep(_LOOK_AGAIN_S)
+
+
+def _asked_for(request: web.Request) -> dict[str, Any] | None:
+    """Return the session object that an address asks for by `intent`; None: it says nothing."""
+    intent = request.query.get("intent")
+    if intent is None:
+        return None
+    if intent != "transcription":
+        raise ApiError(400, "invalid_value", "The one intent is 'transcription'; a conversation needs none.", "intent")
+    return {"type": "transcription"}
 
 
 async def _ping(socket: web.WebSocketResponse[bool], timeout_s: float) -> bool:

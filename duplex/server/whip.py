@@ -89,7 +89,7 @@ class Whip:
         return web.Response(status=204)
 
     async def _end(self, request: web.Request) -> web.Response:
-        if not await self._host.hangup(_call_id(request)):
+        if not await self._host.hangup(_call_id(request), owner_of(request, self._settings)):
             raise _not_found()
         return web.Response(status=200)
 

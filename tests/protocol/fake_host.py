@@ -13,7 +13,8 @@ from aiohttp import ClientSession
 from duplex.actor.detached import Owner
 from duplex.config import ServerSettings
 from duplex.media.contract import Transport
-from duplex.protocol import ServerBusy
+from duplex.protocol import CallNotFound, ServerBusy, WireProfile, initial
+from duplex.protocol.lock import shown
 from duplex.server.serve import listening
 from duplex.stages.contract import ModelPack, Progress
 from duplex.telemetry import Observer
@@ -118,7 +119,17 @@ class FakeHost:
         self.websockets.append(FakeSession(transport))
         return self.websockets[-1]
 
-    async def hangup(self, call_id: str) -> bool:
+    def preview(self, session: dict[str, Any], *, locked: bool) -> dict[str, Any]:
+        return shown(initial(WireProfile(), session_id="sess_1", **{"locked" if locked else "session": session}))
+
+    def open_side_channel(self, call_id: str, transport: Transport, owner: Owner) -> FakeSession:
+        if call_id not in self.live:
+            raise CallNotFound
+        self.tenants.append(owner.tenant)
+        self.websockets.append(FakeSession(transport))
+        return self.websockets[-1]
+
+    async def hangup(self, call_id: str, owner: Owner) -> bool:
         return call_id in self.live
 
     async def drain(self) -> None:

@@ -91,7 +91,11 @@ async def test_no_room_is_told_before_the_upgrade(prepare: Any, status: int) -> 
 
 @pytest.mark.parametrize(
     ("path", "headers", "status"),
-    [(f"{PATH}?call_id=rtc_1", {}, 400), (PATH, {"Origin": "https://evil.example"}, 403)],
+    [
+        (f"{PATH}?call_id=rtc_9", {}, 404),
+        (f"{PATH}?intent=x", {}, 400),
+        (PATH, {"Origin": "https://evil.example"}, 403),
+    ],
 )
 async def test_upgrades_that_are_refused(path: str, headers: dict[str, str], status: int) -> None:
     host = FakeHost()
