@@ -19,7 +19,7 @@ from duplex.payloads import CONVERSATION_LANE, JobId, StageError, TickOutput
 from duplex.session.barge_in import BargeIn
 from duplex.session.camera import Camera
 from duplex.session.client_items import ClientItems
-from duplex.session.config import Greeting, SessionConfig
+from duplex.session.config import SessionConfig
 from duplex.session.conversation import Conversation, Item, ItemError
 from duplex.session.ear import Ear
 from duplex.session.effects import CutLane, Effect, EndSession, OfferResume, Outbox
@@ -36,7 +36,7 @@ from duplex.session.events import (
 )
 from duplex.session.failures import failure_of
 from duplex.session.greeting import Greeter
-from duplex.session.idle import IdleTimer
+from duplex.session.idle import Idle
 from duplex.session.lane import Lane, Reply
 from duplex.session.lifetime import Due, Lifetime
 from duplex.session.messages import (
@@ -122,13 +122,13 @@ class SessionCore:
         )  # fmt: skip
         self._lifetime = Lifetime(settings.session)
         self._greeter = Greeter(settings.session.greeting_delay_ms)
-        self._idle = IdleTimer()
         self._playouts = Playouts(self.lane, self._outbox, self.floor_free)
         self._ear = Ear(shared, BargeIn(settings.barge_in, config.on_onset, self._outbox, self._playouts.resume), self)
         self._camera = Camera(session, settings.camera, settings.media.video_lag_ms, traits, self._outbox)
         self._pictures = Pictures(session, kept, traits, self.conversation, self._outbox)
         self._items = ClientItems(shared, self._ear, self._pictures)
         self._replies = Replies(shared, self._ear, self._camera, self._pictures, self._lifetime, self)
+        self._idle = Idle(shared, self._ear, self._replies, self._lifetime)
         self._ticks = TickOutputPolicy(self.lane, self._outbox, self._replies.unasked, self)
         self._cut_reason: StatusReason = "turn_detected"
         self._closed = False
@@ -149,7 +149,7 @@ class SessionCore:
         self._lifetime.begin(self._now)
         if not self._closed or isinstance(msg, Sent):
             self._dispatch(msg)
-            self._look_idle()
+            self._idle.look(self._now)
 
     def handle_timeout(self, now: MonoNs) -> None:
         """The deadline has come."""
@@ -162,9 +162,9 @@ class SessionCore:
         self._playouts.settle(self._now)
         self._greet()
         self._replies.go_on(self._now)
-        self._speak_up()
+        self._idle.speak_up(self._now)
         self._live_on()
-        self._look_idle()
+        self._idle.look(self._now)
 
     def ignores(self, probability: float) -> bool:
         """Return whether a VAD window of this probability changes nothing but the time: several may be told as one span."""
@@ -198,7 +198,7 @@ class SessionCore:
             (self._pictures.awaited_until(self._now), Why.PICTURES),
             (self._greeter.deadline(self.config.greeting), Why.GREETING),
             (self._lifetime.deadline(self.lane.alive), Why.LIFETIME),
-            (self._idle.deadline(self._idle_timeout_ms), Why.IDLE),
+            (self._idle.deadline(), Why.IDLE),
         ):
             if deadline is not None and (earliest is None or deadline < earliest[0]):
                 earliest = deadline, why
@@ -329,30 +329,6 @@ class SessionCore:
     def _untouched(self) -> bool:
         """Nobody has said or asked for anything."""
         return not (len(self.conversation) or self.lane.alive or self._replies.awaited or self._lifetime.over)
-
-    # Nobody speaks. -------------------------------------------------------------------------------------------------
-
-    @property
-    def _idle_timeout_ms(self) -> int | None:
-        detection = self.config.turn_detection
-        return None if detection is None or self._traits.tick_mode else detection.idle_timeout_ms
-
-    def _look_idle(self) -> None:
-        """Note whether anything is going on, for the idle timeout."""
-        if self._idle_timeout_ms is None:
-            return
-        busy = self._replies.awaited or self._replies.away or self._lifetime.over or self._ear.hearing
-        quiet = not (busy or self._ear.committing or self.conversation.awaits_transcript())
-        self._idle.look(
-            playing=self.lane.alive, quiet=quiet, position=self._ear.watermark.position, now=self._now
-        )  # fmt: skip
-
-    def _speak_up(self) -> None:
-        """The idle timeout is over: commit the silence, and have the model speak."""
-        start = self._idle.take(self._idle_timeout_ms, self._now)
-        if start is not None:
-            self._ear.time_out(start)
-            self._replies.greet(Greeting(instructions=self._settings.turn.idle_instructions), self._now)
 
     def _live_on(self) -> None:
         """Look at the session's greatest length: warn, begin no more replies, end."""

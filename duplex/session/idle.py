@@ -9,7 +9,59 @@ Source: `openai.types.realtime.InputAudioBufferTimeoutTriggered` (openai 3.57.0)
 
 from __future__ import annotations
 
+from duplex.session.config import Greeting
+from duplex.session.ear import Ear
+from duplex.session.lifetime import Lifetime
+from duplex.session.replies import Replies
+from duplex.session.shared import Shared
 from duplex.units import MonoNs, Samples, ns_from_ms
+
+
+class Idle:
+    """Has the model speak when nobody does.
+
+    Args:
+        shared: the session.
+        ear: hears whether anybody speaks; the silence is committed there.
+        replies: of the model.
+        lifetime: bounds it.
+    """
+
+    def __init__(self, shared: Shared, ear: Ear, replies: Replies, lifetime: Lifetime) -> None:
+        self._shared = shared
+        self._ear = ear
+        self._replies = replies
+        self._lifetime = lifetime
+        self._timer = IdleTimer()
+
+    @property
+    def _timeout_ms(self) -> int | None:
+        detection = self._shared.config.turn_detection
+        return None if detection is None or self._shared.traits.tick_mode else detection.idle_timeout_ms
+
+    def look(self, now: MonoNs) -> None:
+        """Note whether anything is going on."""
+        if self._timeout_ms is None:
+            return
+        shared, ear = self._shared, self._ear
+        busy = self._replies.awaited or self._replies.away or self._lifetime.over or ear.hearing
+        quiet = not (busy or ear.committing or shared.conversation.awaits_transcript())
+        self._timer.look(playing=shared.lane.alive, quiet=quiet, position=ear.watermark.position, now=now)
+
+    def spoken(self) -> None:
+        """The user has said something."""
+        self._timer.spoken()
+
+    def deadline(self) -> MonoNs | None:
+        """Return when `speak_up` has something to do; None: not at any time that is known."""
+        return self._timer.deadline(self._timeout_ms)
+
+    def speak_up(self, now: MonoNs) -> None:
+        """If the time is over: commit the silence, and have the model speak."""
+        start = self._timer.take(self._timeout_ms, now)
+        if start is not None:
+            self._ear.time_out(start)
+            self._replies.greet(Greeting(instructions=self._shared.settings.turn.idle_instructions), now)
 
 
 class IdleTimer:
