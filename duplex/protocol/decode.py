@@ -18,6 +18,7 @@ from duplex.payloads import EncodedImage
 from duplex.protocol import client_events as wire
 from duplex.protocol import errors
 from duplex.protocol.audio import FormatName, read_audio
+from duplex.protocol.clip import read_clip
 from duplex.protocol.errors import RemoteProtocolError
 from duplex.protocol.images import read_image
 from duplex.protocol.lock import check_item, check_response, check_voice
@@ -50,7 +51,7 @@ _EVENT_ID_WITHIN = 4096
 _TYPE_SHOWN = 64
 _IMAGE = "input_image"
 _PART_TYPES = {
-    "user": {"input_text": "text"},
+    "user": {"input_text": "text", "input_audio": "transcript"},
     "system": {"input_text": "text"},
     "assistant": {"output_text": "text", "output_audio": "transcript"},
 }
@@ -179,7 +180,7 @@ def _translate(event: wire.ClientEvent, context: _Context) -> Decoded:
             return ClearOutput(event_id=event.event_id)
         case wire.ItemCreate():
             check_item(context.config, event.item.type, event.item.role)
-            return _create_item(event, context.profile)
+            return _create_item(event, context.config, context.profile)
         case wire.ResponseCreate():
             return _create_reply(event, context)
         case wire.DuplexSessionResume():
@@ -216,7 +217,7 @@ def _only_on(transport: str, kind: str) -> RemoteProtocolError:
     return RemoteProtocolError(errors.WRONG_TRANSPORT, f"'{kind}' is for {transport} sessions only.", "type")
 
 
-def _create_item(event: wire.ItemCreate, profile: WireProfile) -> CreateItem:
+def _create_item(event: wire.ItemCreate, config: SessionConfig, profile: WireProfile) -> CreateItem:
     item = event.item
     if item.type != "message":
         raise RemoteProtocolError(errors.UNSUPPORTED, "Only items of type 'message' are supported.", "item.type")
@@ -226,8 +227,14 @@ def _create_item(event: wire.ItemCreate, profile: WireProfile) -> CreateItem:
         raise RemoteProtocolError(
             errors.MISSING_PARAMETER, "Missing required parameter: 'item.content'.", "item.content"
         )
+    audio = read_clip(
+        item.content, item.role, config.wire["audio"]["input"]["format"]["type"],
+        bytes_max=profile.append_bytes_max, ms_max=profile.audio_ms_max,
+    )  # fmt: skip
     images = _images_of(item.content, item.role, profile)
-    words = [(i, part) for i, part in enumerate(item.content) if part.type != _IMAGE or not images]
+    spoken = {"input_audio"} if audio is not None else set()
+    read_already = spoken | ({_IMAGE} if images else set())
+    words = [(i, part) for i, part in enumerate(item.content) if part.type not in read_already]
     text = "\n".join(_words_of(part, item.role, f"item.content.{i}") for i, part in words)
     if len(text) > profile.text_chars_max:
         raise RemoteProtocolError(
@@ -237,6 +244,7 @@ def _create_item(event: wire.ItemCreate, profile: WireProfile) -> CreateItem:
         role=item.role,
         text=text,
         images=images,
+        audio=audio,
         item_id=item.id,
         previous_item_id=event.previous_item_id,
         event_id=event.event_id,
@@ -268,10 +276,6 @@ def _words_of(part: wire.ContentPart, role: str, param: str) -> str:
         raise RemoteProtocolError(
             errors.UNSUPPORTED, f"Content of a {role} item is of type {taken}; no other is supported.", f"{param}.type"
         )
-    if part.audio is not None:
-        raise RemoteProtocolError(
-            errors.UNSUPPORTED, "Audio in an item is not supported; send its transcript.", f"{param}.audio"
-        )
     words: str | None = getattr(part, field)
     if not words:
         raise RemoteProtocolError(
@@ -299,7 +303,7 @@ def _create_reply(event: wire.ResponseCreate, context: _Context) -> CreateReply:
         voice=_voice_of(asked, context.config, context.profile),
         input=None
         if asked.input is None
-        else read_input(asked.input, lambda item: _create_item(item, context.profile)),
+        else read_input(asked.input, lambda item: _create_item(item, context.config, context.profile)),
         out_of_band=asked.conversation == "none",
         event_id=event.event_id,
     )

@@ -31,6 +31,7 @@ ERROR_CODES: Final[dict[str, str]] = {
     errors.INVALID_IMAGE: "not base64, not a PNG, JPEG or WebP, or broken behind its head",
     errors.IMAGE_TOO_LARGE: "an image of more bytes or pixels than the server takes",
     "too_many_images": "so many images of the session wait to be read already",
+    "too_many_audio_items": "so many items of the session wait to be transcribed already",
     "image_not_read": "`server_error`: the reader failed on an image; the item is there without its text",
     "item_not_found": "there is no item of this id",
     "item_id_taken": "there is an item of this id already",

@@ -41,6 +41,10 @@ def _read(
         place = (error.param or "item").removeprefix("item")
         message = error.message.replace(f"'{error.param}'", f"'{param}{place}'")
         raise RemoteProtocolError(error.code, message, f"{param}{place}") from None
+    if created.audio is not None:
+        raise RemoteProtocolError(
+            errors.UNSUPPORTED, "Audio is heard in an item of the conversation: create one, and refer to it.", param
+        )
     if created.images:
         raise RemoteProtocolError(
             errors.UNSUPPORTED, "An image is read in an item of the conversation: create one, and refer to it.", param

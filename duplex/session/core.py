@@ -19,6 +19,7 @@ from duplex.config import Settings
 from duplex.payloads import CONVERSATION_LANE, JobId, StageError, TickOutput
 from duplex.session.barge_in import BargeIn
 from duplex.session.camera import Camera
+from duplex.session.clips import Clips
 from duplex.session.config import Greeting, SessionConfig
 from duplex.session.conversation import Conversation, Item, ItemError
 from duplex.session.ear import Ear
@@ -130,6 +131,7 @@ class SessionCore:
         self._playouts = Playouts(self.lane, self._outbox, self.floor_free)
         self._ear = Ear(shared, BargeIn(settings.barge_in, config.on_onset, self._outbox, self._playouts.resume), self)
         self._camera = Camera(session, settings.camera, settings.media.video_lag_ms, traits, self._outbox)
+        self._clips = Clips(shared)
         self._pictures = Pictures(session, kept, traits, self.conversation, self._outbox)
         self._replies = Replies(shared, self._ear, self._camera, self._pictures, self._lifetime, self)
         self._ticks = TickOutputPolicy(self.lane, self._outbox, self._replies.unasked, self)
@@ -248,6 +250,7 @@ class SessionCore:
             case DeleteItem():
                 self.conversation.delete(msg.item_id)
                 self._pictures.forget(msg.item_id, self._now)
+                self._clips.forget(msg.item_id)
                 self._outbox.send(ItemDeleted(item_id=msg.item_id))
                 self._replies.go_on(self._now)  # it may have waited for the item's pictures
             case TruncateItem():
@@ -286,6 +289,9 @@ class SessionCore:
         elif self._camera.take(msg.job, msg.payload):
             self._replies.go_on(self._now)
         elif self._pictures.take(msg.job, msg.payload, self._now):
+            self._replies.recheck(self._now)
+            self._replies.go_on(self._now)
+        elif self._clips.take(msg.job, msg.payload):
             self._replies.recheck(self._now)
             self._replies.go_on(self._now)
         elif not self._ear.take(msg.job, msg.payload, self._now):
@@ -395,12 +401,18 @@ class SessionCore:
         if msg.item_id is not None and self._ear.is_open(msg.item_id):
             raise ItemError("item_id_taken", f"the user is speaking item {msg.item_id}", "item.id")
         self._pictures.check(msg.images)
+        if msg.audio is not None:
+            self._clips.check()
         role: Literal["user", "assistant", "system"] = msg.role  # type: ignore[assignment]
         item_id = msg.item_id or self._new_id("item")
         item = Item(id=item_id, role=role, modality="text", text=msg.text, pictures=views_of(msg.images))
+        if msg.audio is not None:
+            item.modality, item.text = "audio", None
         previous = self.conversation.add(item, msg.previous_item_id)
         self._outbox.send(ItemAdded(item=item.view(), previous_item_id=previous))
         self._pictures.show(item, msg.images, msg.event_id, self._now)
+        if msg.audio is not None:
+            self._clips.hear(item, msg.audio, self._now)
 
     # Mind, to the ear. ----------------------------------------------------------------------------------------------
 
@@ -493,6 +505,7 @@ class SessionCore:
         self._ear.close()
         self._camera.give_up()
         self._pictures.close()
+        self._clips.close()
         self._replies.give_up()
         self._replies.asides.close()
         self._cut("disconnected")
