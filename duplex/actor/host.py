@@ -84,6 +84,7 @@ def _processing(settings: Settings) -> processing.Make | None:
 
 def _profile(settings: Settings, pack: ModelPack, *, recorded: bool) -> WireProfile:
     """Return what the protocol has to know of the server."""
+    transcribes = any(stage.spec.role is Role.TRANSCRIBE for stage in pack.stages)
     return WireProfile(
         model=pack.name,
         voices=pack.voices,
@@ -97,7 +98,8 @@ def _profile(settings: Settings, pack: ModelPack, *, recorded: bool) -> WireProf
         processes_audio=settings.media.processing == "apm",
         images=bounds_of(settings.conversation, reads=pack.reads_images),
         tools=tool_bounds(settings.tools, calls=pack.calls),
-        transcribes=any(stage.spec.role is Role.TRANSCRIBE for stage in pack.stages),
+        transcribes=transcribes,
+        audio_ms_max=settings.conversation.audio_ms_max if transcribes else 0,
     )
 
 

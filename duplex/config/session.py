@@ -24,6 +24,10 @@ class ConversationSettings(Section):
     """Width times height of an image, as its head says: 3 bytes each while it is read."""
     images_unread_max: int = Field(8, ge=1, le=1000)
     """Images of one session that wait to be read, and are kept until then; more are refused."""
+    audio_ms_max: Ms = 30_000
+    """Audio (`input_audio`) of one item, which is transcribed as a turn is; 0: none is taken."""
+    audio_unheard_max: int = Field(8, ge=1, le=1000)
+    """Items with audio of one session that wait to be transcribed, and are kept until then; more are refused."""
     image_wait_ms_max: Ms = 3000
     """An answer waits for images to be read until this long after it was asked for; one that is read later is there for the next."""
     image_text_chars_max: int = Field(400, ge=1, le=10_000)

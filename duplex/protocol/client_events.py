@@ -75,7 +75,7 @@ class ContentPart(WireModel):
     transcript: str | None = None
     """Of `input_audio` and `output_audio`."""
     audio: str | None = None
-    """Base64, of `input_audio`."""
+    """Base64, of `input_audio`, in the session's input format: transcribed, and not kept."""
     image_url: str | None = None
     """Of `input_image`: a data URL of PNG, JPEG or WebP; nothing is fetched from an address."""
     detail: str | None = None

@@ -18,6 +18,7 @@ from duplex.payloads import EncodedImage
 from duplex.protocol import client_events as wire
 from duplex.protocol import errors
 from duplex.protocol.audio import FormatName, read_audio
+from duplex.protocol.clip import read_clip
 from duplex.protocol.errors import RemoteProtocolError
 from duplex.protocol.images import read_image
 from duplex.protocol.lock import check_item, check_response, check_voice
@@ -53,7 +54,7 @@ _TYPE_SHOWN = 64
 _IMAGE = "input_image"
 _ITEM_TYPES = "Items are of type 'message', 'function_call' or 'function_call_output'; no other is supported."
 _PART_TYPES = {
-    "user": {"input_text": "text"},
+    "user": {"input_text": "text", "input_audio": "transcript"},
     "system": {"input_text": "text"},
     "assistant": {"output_text": "text", "output_audio": "transcript"},
 }
@@ -191,7 +192,7 @@ def _translate(event: wire.ClientEvent, context: _Context) -> Decoded:
             return ClearOutput(event_id=event.event_id)
         case wire.ItemCreate():
             check_item(context.config, event.item.type, event.item.role)
-            return _any_item(event, context.profile)
+            return _any_item(event, context)
         case wire.ResponseCreate():
             return _create_reply(event, context)
         case wire.DuplexSessionResume(token=token, last_event_id=last):
@@ -226,13 +227,13 @@ def _only_on(transport: str, kind: str) -> RemoteProtocolError:
     return RemoteProtocolError(errors.WRONG_TRANSPORT, f"'{kind}' is for {transport} sessions only.", "type")
 
 
-def _any_item(event: wire.ItemCreate, profile: WireProfile) -> NewItem:
+def _any_item(event: wire.ItemCreate, context: _Context) -> NewItem:
     if event.item.type in ("function_call", "function_call_output"):
-        return create_call_item(event, profile.tools)
-    return _create_item(event, profile)
+        return create_call_item(event, context.profile.tools)
+    return _create_item(event, context.config, context.profile)
 
 
-def _create_item(event: wire.ItemCreate, profile: WireProfile) -> CreateItem:
+def _create_item(event: wire.ItemCreate, config: SessionConfig, profile: WireProfile) -> CreateItem:
     item = event.item
     if item.type != "message":
         raise RemoteProtocolError(errors.UNSUPPORTED, _ITEM_TYPES, "item.type")
@@ -242,8 +243,14 @@ def _create_item(event: wire.ItemCreate, profile: WireProfile) -> CreateItem:
         raise RemoteProtocolError(
             errors.MISSING_PARAMETER, "Missing required parameter: 'item.content'.", "item.content"
         )
+    audio = read_clip(
+        item.content, item.role, config.wire["audio"]["input"]["format"]["type"],
+        bytes_max=profile.append_bytes_max, ms_max=profile.audio_ms_max,
+    )  # fmt: skip
     images = _images_of(item.content, item.role, profile)
-    words = [(i, part) for i, part in enumerate(item.content) if part.type != _IMAGE or not images]
+    spoken = {"input_audio"} if audio is not None else set()
+    read_already = spoken | ({_IMAGE} if images else set())
+    words = [(i, part) for i, part in enumerate(item.content) if part.type not in read_already]
     text = "\n".join(_words_of(part, item.role, f"item.content.{i}") for i, part in words)
     if len(text) > profile.text_chars_max:
         raise RemoteProtocolError(
@@ -253,6 +260,7 @@ def _create_item(event: wire.ItemCreate, profile: WireProfile) -> CreateItem:
         role=item.role,
         text=text,
         images=images,
+        audio=audio,
         item_id=item.id,
         previous_item_id=event.previous_item_id,
         event_id=event.event_id,
@@ -284,10 +292,6 @@ def _words_of(part: wire.ContentPart, role: str, param: str) -> str:
         raise RemoteProtocolError(
             errors.UNSUPPORTED, f"Content of a {role} item is of type {taken}; no other is supported.", f"{param}.type"
         )
-    if part.audio is not None:
-        raise RemoteProtocolError(
-            errors.UNSUPPORTED, "Audio in an item is not supported; send its transcript.", f"{param}.audio"
-        )
     words: str | None = getattr(part, field)
     if not words:
         raise RemoteProtocolError(
@@ -316,7 +320,7 @@ def _create_reply(event: wire.ResponseCreate, context: _Context) -> CreateReply:
         toolset=response_toolset(
             context.config, asked.tools, asked.tool_choice, asked.parallel_tool_calls, context.profile.tools
         ),
-        input=None if asked.input is None else read_input(asked.input, lambda item: _any_item(item, context.profile)),
+        input=None if asked.input is None else read_input(asked.input, lambda item: _any_item(item, context)),
         out_of_band=asked.conversation == "none",
         event_id=event.event_id,
     )

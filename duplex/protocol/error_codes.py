@@ -32,6 +32,7 @@ ERROR_CODES: Final[dict[str, str]] = {
     errors.SESSION_NOT_RESUMABLE: "no session can be resumed by this token on this connection",
     errors.IMAGE_TOO_LARGE: "an image of more bytes or pixels than the server takes",
     "too_many_images": "so many images of the session wait to be read already",
+    "too_many_audio_items": "so many items of the session wait to be transcribed already",
     "image_not_read": "`server_error`: the reader failed on an image; the item is there without its text",
     "item_not_found": "there is no item of this id: `previous_item_id`, or a reference in a response's own input",
     "item_retrieve_invalid_item_id": "there is no item of this id to retrieve",

@@ -39,6 +39,10 @@ def _read(item: wire.Item, param: str, read_item: Callable[[wire.ItemCreate], Ne
         place = (error.param or "item").removeprefix("item")
         message = error.message.replace(f"'{error.param}'", f"'{param}{place}'")
         raise RemoteProtocolError(error.code, message, f"{param}{place}") from None
+    if isinstance(created, CreateItem) and created.audio is not None:
+        raise RemoteProtocolError(
+            errors.UNSUPPORTED, "Audio is heard in an item of the conversation: create one, and refer to it.", param
+        )
     if isinstance(created, CreateItem) and created.images:
         raise RemoteProtocolError(
             errors.UNSUPPORTED, "An image is read in an item of the conversation: create one, and refer to it.", param

@@ -74,6 +74,8 @@ class WireProfile:
     """Noise reduction and echo cancellation have an effect."""
     append_bytes_max: int = 15 * 1024 * 1024
     """Largest decoded audio of one append."""
+    audio_ms_max: int = 30_000
+    """Longest audio of an item; 0: none is taken."""
     images: ImageBounds | None = None
     """What is taken of images in items; None: the model reads none."""
     tools: ToolBounds | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from duplex.session.clips import Clips
 from duplex.session.conversation import Item, ItemError
 from duplex.session.ear import Ear
 from duplex.session.events import ItemAdded, ItemDeleted, ItemRetrieved, ItemTruncated
@@ -29,14 +30,16 @@ class ClientItems:
         shared: the session.
         ear: has the item that the user is speaking.
         pictures: of items, to be read.
+        clips: of sound in items, to be transcribed.
     """
 
-    def __init__(self, shared: Shared, ear: Ear, pictures: Pictures) -> None:
+    def __init__(self, shared: Shared, ear: Ear, pictures: Pictures, clips: Clips) -> None:
         self._shared = shared
         self._conversation = shared.conversation
         self._outbox = shared.outbox
         self._ear = ear
         self._pictures = pictures
+        self._clips = clips
 
     def take(self, msg: Inbound, now: MonoNs) -> bool:
         """Take an event; return False if it is about something else.
@@ -57,6 +60,7 @@ class ClientItems:
             case DeleteItem(item_id=item_id):
                 self._conversation.delete(item_id)
                 self._pictures.forget(item_id, now)
+                self._clips.forget(item_id)
                 self._outbox.send(ItemDeleted(item_id=item_id))
             case TruncateItem():
                 self._conversation.truncate(msg.item_id, msg.content_index, msg.audio_end)
@@ -69,11 +73,17 @@ class ClientItems:
         if len(msg.text) > self._shared.settings.conversation.text_chars_max:
             raise ItemError("text_too_long", "the item's text is longer than the server allows", "item.content")
         self._pictures.check(msg.images)
+        if msg.audio is not None:
+            self._clips.check()
         role: Literal["user", "assistant", "system"] = msg.role  # type: ignore[assignment]
         item_id = msg.item_id or self._shared.new_id("item")
         item = Item(id=item_id, role=role, modality="text", text=msg.text, pictures=views_of(msg.images))
+        if msg.audio is not None:
+            item.modality, item.text = "audio", None
         self._add(item, msg.previous_item_id)
         self._pictures.show(item, msg.images, msg.event_id, now)
+        if msg.audio is not None:
+            self._clips.hear(item, msg.audio, now)
 
     def _add(self, item: Item, after: str | None) -> None:
         if self._ear.is_open(item.id):

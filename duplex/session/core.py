@@ -19,6 +19,7 @@ from duplex.payloads import CONVERSATION_LANE, JobId, StageError, TickOutput
 from duplex.session.barge_in import BargeIn
 from duplex.session.camera import Camera
 from duplex.session.client_items import ClientItems
+from duplex.session.clips import Clips
 from duplex.session.config import SessionConfig
 from duplex.session.conversation import Conversation, Item, ItemError
 from duplex.session.ear import Ear
@@ -125,8 +126,9 @@ class SessionCore:
         self._playouts = Playouts(self.lane, self._outbox, self.floor_free)
         self._ear = Ear(shared, BargeIn(settings.barge_in, config.on_onset, self._outbox, self._playouts.resume), self)
         self._camera = Camera(session, settings.camera, settings.media.video_lag_ms, traits, self._outbox)
+        self._clips = Clips(shared)
         self._pictures = Pictures(session, kept, traits, self.conversation, self._outbox)
-        self._items = ClientItems(shared, self._ear, self._pictures)
+        self._items = ClientItems(shared, self._ear, self._pictures, self._clips)
         self._replies = Replies(shared, self._ear, self._camera, self._pictures, self._lifetime, self)
         self._idle = Idle(shared, self._ear, self._replies, self._lifetime)
         self._ticks = TickOutputPolicy(self.lane, self._outbox, self._replies.unasked, self)
@@ -266,6 +268,9 @@ class SessionCore:
         elif self._camera.take(msg.job, msg.payload):
             self._replies.go_on(self._now)
         elif self._pictures.take(msg.job, msg.payload, self._now):
+            self._replies.recheck(self._now)
+            self._replies.go_on(self._now)
+        elif self._clips.take(msg.job, msg.payload):
             self._replies.recheck(self._now)
             self._replies.go_on(self._now)
         elif not self._ear.take(msg.job, msg.payload, self._now):
@@ -440,6 +445,7 @@ class SessionCore:
         self._ear.close()
         self._camera.give_up()
         self._pictures.close()
+        self._clips.close()
         self._replies.give_up()
         self._replies.asides.close()
         self._cut("disconnected")

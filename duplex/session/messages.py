@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from duplex.payloads import EncodedImage, JobId, Payload, StageError, Toolset
+from duplex.payloads import EncodedImage, JobId, Payload, StageError, Toolset, Utterance
 from duplex.session.config import SessionConfig
 from duplex.timeline.ledger import SentRange
 from duplex.units import MonoNs, RtpTicks, Samples, Span
@@ -133,12 +133,14 @@ class ClearInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateItem:
-    """A text item (user, system or assistant) enters the conversation."""
+    """An item of text (user, system or assistant) or of the user's audio enters the conversation."""
 
     role: str
     text: str
     images: tuple[EncodedImage, ...] = ()
     """Of the user; read, and not kept."""
+    audio: Utterance | None = None
+    """Of the user, in place of text: transcribed, and not kept."""
     item_id: str | None = None
     """Chosen by the client; None lets the core choose."""
     previous_item_id: str | None = None

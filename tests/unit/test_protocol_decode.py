@@ -205,7 +205,7 @@ def test_text_items_enter_the_conversation() -> None:
     ("made", "code", "param"),
     [
         (message("user", {"type": "input_image", "image_url": "data:"}), "unsupported", "item.content.0.type"),
-        (message("user", {"type": "input_audio", "audio": "AAAA"}), "unsupported", "item.content.0.type"),
+        (message("user", {"type": "input_audio", "audio": "AAA"}), "invalid_audio", "item.content.0.audio"),
         (message("user", {"type": "output_text", "text": "x"}), "unsupported", "item.content.0.type"),
         (message("user", {"type": "input_text"}), "missing_required_parameter", "item.content.0.text"),
         (message("user", {"type": "input_text", "text": 5}), "invalid_type", "item.content.0.text"),

@@ -212,7 +212,7 @@ export interface ContentPart {
   readonly text?: string | null;
   /** Of `input_audio` and `output_audio`. */
   readonly transcript?: string | null;
-  /** Base64, of `input_audio`. */
+  /** Base64, of `input_audio`, in the session's input format: transcribed, and not kept. */
   readonly audio?: string | null;
   /** Of `input_image`: a data URL of PNG, JPEG or WebP; nothing is fetched from an address. */
   readonly image_url?: string | null;
@@ -407,6 +407,7 @@ export type ErrorCode =
   | "session_not_resumable"
   | "image_too_large"
   | "too_many_images"
+  | "too_many_audio_items"
   | "image_not_read"
   | "item_not_found"
   | "item_retrieve_invalid_item_id"
