@@ -57,12 +57,12 @@ def draft_of(session: Session) -> Any:
 
 
 def told(session: Session) -> list[Any]:
-    """Return what the client was told, without ids and measures; a reply's text as one, and the length of its audio."""
+    """Return what the client was told, without ids, measures and when sound began; a reply's text as one, and the length of its audio."""
     names: dict[str, str] = {}
 
     def plain(value: Any) -> Any:
         if isinstance(value, dict):
-            return {k: plain(v) for k, v in value.items() if k != "event_id"}
+            return {k: plain(v) for k, v in value.items() if k not in ("event_id", "rtp_timestamp")}
         if isinstance(value, list):
             return [plain(each) for each in value]
         return ID.sub(named, value) if isinstance(value, str) else value
