@@ -57,6 +57,10 @@ class Ingress:
         start = max(0, end - n)
         return np.pad(self._read(start, end), (n - (end - start), 0))
 
+    def close(self) -> None:
+        """Give the memory back at once, for what ends in a cycle is found late: nothing is pushed or read any more."""
+        self._ring = self._ring[:0].copy()
+
     def _write(self, pcm: Int16Array) -> None:
         size = len(self._ring)
         at = self._end % size

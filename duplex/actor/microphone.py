@@ -136,6 +136,7 @@ class Microphone:
         """The session has ended: what waits is given up."""
         self._backlog.clear()
         self._appended.clear()
+        self._ingress.close()
 
     # What has come. -------------------------------------------------------------------------------------------------
 
