@@ -34,7 +34,7 @@ RATE = 24_000
 PROGRAM_S_MAX = 100.0
 _AT_ONCE: dict[Pack, int] = {"sim": 8, "local": 3}
 """Programs at a time: with the test double they wait most of the time, with the model they share two cores."""
-_WAIT_STOP, _WITHOUT_A_PAUSE = 11, 7
+_WAIT_STOP, _WITHOUT_A_PAUSE = 11, 8
 """Sentences of the test data."""
 _WORD_MS = 250
 _SCRIPT = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen."
