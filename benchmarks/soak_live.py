@@ -64,7 +64,7 @@ async def alone(http: ClientSession, url: str) -> dict[str, float]:
     async with asyncio.timeout(_GONE_S):
         while (await measures(http, url))["duplex_sessions"]:  # noqa: ASYNC110 - it is another process's
             await asyncio.sleep(1)
-    await asyncio.sleep(3)
+    await asyncio.sleep(5)  # longer than `server.tidy_every_s`
     return await measures(http, url)
 
 

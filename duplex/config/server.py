@@ -53,6 +53,8 @@ class ServerSettings(Section):
     """Side channels (`?call_id=`) onto one call at a time; 0: none is taken."""
     drain_timeout_s: float = Field(30.0, ge=0, le=3600)
     """Time that a stopping server gives its sessions to end by themselves; a second signal ends them at once."""
+    tidy_every_s: float = Field(2.0, gt=0, le=3600)
+    """Time between looks whether the last session has left; then the memory of all of them is given back at once."""
     page_dir: Path | None = None
     """Folder of the built page; unset takes `web_client/dist` beside the package."""
     tenant_header: str | None = Field(None, min_length=1)

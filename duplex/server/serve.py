@@ -18,6 +18,7 @@ from duplex.config import ServerSettings
 from duplex.server.app import create_app
 from duplex.server.connection import listen
 from duplex.server.host_contract import SessionHost
+from duplex.server.tidy import tidy_when_empty
 from duplex.server.tls import Tls
 from duplex.stages.contract import Progress
 from duplex.telemetry import Observer, log_failure, sample_loop_lag
@@ -64,7 +65,9 @@ async def serve(
         await host.start(progress)
         ready(url)
         try:
-            await sample_loop_lag(observer)
+            async with asyncio.TaskGroup() as watching:
+                watching.create_task(tidy_when_empty(lambda: host.sessions, settings.tidy_every_s))
+                await sample_loop_lag(observer)
         except asyncio.CancelledError:
             task.uncancel()
         await _drain(host, settings.drain_timeout_s)
