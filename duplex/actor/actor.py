@@ -58,7 +58,7 @@ from duplex.session.effects import (
     SubmitPicture,
     SubmitUtterance,
 )
-from duplex.session.events import SessionToken
+from duplex.session.events import ServerEvent, SessionToken
 from duplex.session.messages import Detached, Disconnected, Inbound, Network, Rejected, Sampled, StageOutput
 from duplex.session.view import LaneState
 from duplex.stages.contract import Role
@@ -351,7 +351,7 @@ class SessionActor:
     def _execute(self, effect: Effect) -> None:
         match effect:
             case Send(event=event):
-                self._events.send(event)
+                self._tell(event)
             case Observe():
                 self._context.observe(effect.measure, effect.value, effect.labels)
             case Submit(job=job):
@@ -370,6 +370,12 @@ class SessionActor:
                 self._execute_return(effect)
             case _:
                 self._execute_output(effect)
+
+    def _tell(self, event: ServerEvent) -> None:
+        self._events.send(event)
+        owed = None if self._rtvi is None else self._rtvi.owed()
+        if owed is not None:
+            self._mailbox.append(owed)
 
     def _execute_output(self, effect: Enqueue | CutLane | Duck | Hold | ReleaseOutput) -> None:
         match effect:

@@ -64,7 +64,7 @@ CLIENTS = (
     ),
     Client(
         package="@pipecat-ai/client-js", language="npm", way="SmallWebRTCTransport in a page, WebRTC",
-        program="pipecat_page", runs="page", lacks=("tool call",),
+        program="pipecat_page", runs="page",
     ),
     Client(
         package="whip-whep", language="npm", way="WHIPClient in a page, WebRTC", program="whip_page", runs="page",

@@ -11,6 +11,8 @@ from duplex.protocol import WireProfile, initial
 from duplex.protocol.rtvi import PROTOCOL_VERSION, ClientReady, DisconnectBot, RtviWire
 from duplex.session.config import SessionConfig
 from duplex.session.events import (
+    CallDone,
+    CallStarted,
     Failure,
     ItemAdded,
     ItemTruncated,
@@ -36,7 +38,15 @@ from duplex.session.events import (
     TranscriptionFailed,
     TurnMetrics,
 )
-from duplex.session.messages import CancelReply, ClearOutput, Configure, CreateItem, CreateReply, Rejected
+from duplex.session.messages import (
+    CancelReply,
+    ClearOutput,
+    Configure,
+    CreateCallOutput,
+    CreateItem,
+    CreateReply,
+    Rejected,
+)
 from duplex.units import Samples
 
 pytestmark = pytest.mark.unit
@@ -246,6 +256,47 @@ def test_append_to_context() -> None:
         CreateItem(role="assistant", text="Hi", event_id="m1")
     ]
     assert len(wire().decode(said("append-to-context", data | {"run_immediately": True}), CONFIG)) == 3
+
+
+def call(n: int, text: str = '{"room": "kitchen"}', kind: Any = "function_call") -> ItemView:
+    return ItemView(
+        id=f"item_{n}", role="assistant", modality="text", text=text, status="completed", kind=kind,
+        call_id=f"call_{n}", name="open_door",
+    )  # fmt: skip
+
+
+def result(n: int, id_: str = "m1") -> str:
+    return said("llm-function-call-result", {"tool_call_id": f"call_{n}", "result": {"open": True}}, id_)
+
+
+def test_a_function_call_and_its_result() -> None:
+    rtvi = wire()
+    started = CallStarted(reply_id="resp_1", item=call(1), previous_item_id=None)
+    assert told(rtvi, CREATED, started, CallDone(reply_id="resp_1", item=call(1)))[1:] == [
+        ("llm-function-call-started", {"function_name": "open_door"}),
+        (
+            "llm-function-call-in-progress",
+            {"function_name": "open_door", "tool_call_id": "call_1", "arguments": {"room": "kitchen"}},
+        ),
+    ]
+    output = CreateCallOutput(call_id="call_1", output='{"open": true}', event_id="m1")
+    assert rtvi.decode(result(1), CONFIG) == [output]
+    assert rtvi.owed() is None, "the reply that called goes on"
+    rtvi.encode(ReplyDone(reply=reply("completed")))
+    assert rtvi.owed() == CreateReply(event_id="m1")
+    assert rtvi.owed() is None
+    added = ItemAdded(item=call(1, '{"open": true}', "function_call_output"), previous_item_id=None)
+    assert kinds(rtvi, added) == ["llm-function-call-stopped"]
+    assert rtvi.decode(result(1), CONFIG) == [output], "no call waits for it"
+
+
+def test_the_last_result_is_answered() -> None:
+    rtvi = wire()
+    told(rtvi, CREATED, *(CallDone(reply_id="resp_1", item=call(n)) for n in (1, 2)))
+    rtvi.encode(ReplyDone(reply=reply("completed")))
+    assert len(rtvi.decode(result(2, "m2"), CONFIG)) == 1
+    rtvi.encode(ItemAdded(item=call(2, "", "function_call_output"), previous_item_id=None))
+    assert rtvi.decode(result(1, "m1"), CONFIG)[1:] == [CreateReply(event_id="m1")]
 
 
 def test_a_session_update_is_answered() -> None:

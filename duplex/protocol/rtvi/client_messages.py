@@ -55,6 +55,11 @@ class AppendToContextData(WireModel):
     """None: no."""
 
 
+class FunctionCallResultData(WireModel):
+    tool_call_id: Annotated[str, Field(min_length=1, max_length=128)]
+    result: Any
+
+
 class ClientMessageData(WireModel):
     t: _Name
     d: Any = None

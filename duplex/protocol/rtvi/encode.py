@@ -8,6 +8,7 @@
       PlayoutStarted                       bot-started-speaking
       ReplyText …, as its sound leaves     bot-llm-text, bot-tts-text, bot-transcription, bot-output (new)
       the next clause's sound              bot-output (completed) of the one before
+      CallStarted, CallDone                llm-function-call-started, llm-function-call-in-progress
     ReplyDone                            bot-llm-stopped, bot-tts-stopped
       PlayoutStopped                       bot-output (completed), bot-stopped-speaking
       PlayoutCleared, ItemTruncated        bot-stopped-speaking, bot-output (in-progress): which words were heard
@@ -18,6 +19,7 @@ for give nothing. Source: pipecat-ai 1.14.0, `processors/frameworks/rtvi`; `@pip
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -26,6 +28,8 @@ from duplex import __version__
 from duplex.protocol.lock import shown
 from duplex.protocol.rtvi.client_messages import LABEL
 from duplex.session.events import (
+    CallDone,
+    CallStarted,
     Failure,
     ItemAdded,
     ItemTruncated,
@@ -95,6 +99,8 @@ class RtviEncoder:
         self._partial: dict[str, str] = {}
         """By item: what the client was told of words that are still being spoken."""
         self._replies: dict[str, _Spoken] = {}
+        self.calls: dict[str, str] = {}
+        """By id: names of the functions whose results are still to come."""
         self._segments = 0
         self._greeted = False
         self.ready_id: str | None = None
@@ -116,6 +122,8 @@ class RtviEncoder:
                 return self._encode_reply(event)
             case PlayoutStarted() | PlayoutStopped() | PlayoutCleared() | ItemTruncated():
                 return self._encode_playout(event)
+            case CallStarted() | CallDone() | ItemAdded():
+                return self._encode_call(event)
             case Overheard() | Transcribed():
                 return self._encode_words(event)
             case SessionCreated():
@@ -231,6 +239,22 @@ class RtviEncoder:
         kind = {"aggregated_by": "sentence", "segment_id": self._segments}
         output = {**whole, **kind, "will_be_spoken": False, "spoken_status": "new"}
         return [message("bot-transcription", whole), message("bot-output", output)]
+
+    def _encode_call(self, event: CallStarted | CallDone | ItemAdded) -> list[_Message]:
+        item = event.item
+        call_id, name = item.call_id or "", item.name or ""
+        match event:
+            case CallStarted():
+                return [message("llm-function-call-started", {"function_name": name})]
+            case CallDone():
+                self.calls[call_id] = name
+                data = {"function_name": name, "tool_call_id": call_id, "arguments": json.loads(item.text or "{}")}
+                return [message("llm-function-call-in-progress", data)]
+            case ItemAdded() if item.kind == "function_call_output" and not event.restored:
+                stopped = {"function_name": self.calls.pop(call_id, ""), "tool_call_id": call_id, "cancelled": False}
+                return [message("llm-function-call-stopped", stopped)]
+            case ItemAdded():
+                return _encode_plain(event)
 
     def _encode_playout(self, event: _PlayoutEvent) -> list[_Message]:
         if isinstance(event, ItemTruncated):

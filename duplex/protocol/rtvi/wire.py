@@ -3,6 +3,7 @@
     client-ready                          the session begins to speak: bot-ready
     send-text                             CancelReply, ClearOutput (if it shall be answered at once), CreateItem, CreateReply
     append-to-context                     CreateItem, and CreateReply if it says so
+    llm-function-call-result              CreateCallOutput; with the last result that is to come CreateReply, once it may be
     client-message, t: session.update     Configure; answered by server-response, or error-response
     disconnect-bot                        the session ends
     signalling, ping                      nothing: the server sees by itself what is sent and who is there
@@ -14,6 +15,7 @@ its prompt, and no second one is made. Source: as `client_messages`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -30,6 +32,7 @@ from duplex.protocol.rtvi.client_messages import (
     AppendToContextData,
     ClientMessageData,
     ClientReadyData,
+    FunctionCallResultData,
     Message,
     SendTextData,
     SendTextOptions,
@@ -40,7 +43,15 @@ from duplex.protocol.strict_json import read_object
 from duplex.protocol.wire_session import WireModel, read
 from duplex.session.config import SessionConfig
 from duplex.session.events import ServerEvent
-from duplex.session.messages import CancelReply, ClearOutput, ClientMessage, CreateItem, CreateReply, Rejected
+from duplex.session.messages import (
+    CancelReply,
+    ClearOutput,
+    ClientMessage,
+    CreateCallOutput,
+    CreateItem,
+    CreateReply,
+    Rejected,
+)
 from duplex.units import Samples
 
 _CONFIGURE: Final = "session.update"
@@ -75,12 +86,21 @@ class RtviWire:
     def __init__(self, profile: WireProfile, wall: Callable[[], str], *, lost: bool = False) -> None:
         self._profile = profile
         self._encoder = RtviEncoder(wall, lost=lost)
+        self._owed: CreateReply | None = None
+        """Answers the results of calls, when the reply that made them has ended."""
         self.ready = lost
         """The client has said that it is ready; it says so once, whatever becomes of its connection."""
 
     def encode(self, event: ServerEvent) -> list[dict[str, Any]]:
         """Return the messages of one core event, in sending order."""
         return self._encoder.encode(event)
+
+    def owed(self) -> CreateReply | None:
+        """Return a reply that is to be asked for and had to wait, once."""
+        if self._owed is None or self._encoder.answering:
+            return None
+        owed, self._owed = self._owed, None
+        return owed
 
     def farewell(self) -> str:
         """Return what a client is told before the server closes: without it, it would try to come back."""
@@ -121,6 +141,8 @@ class RtviWire:
                 return self._text(message, config)
             case "append-to-context":
                 return self._append(message, config)
+            case "llm-function-call-result":
+                return self._result(message)
             case "client-message":
                 return self._client_message(message, config)
             case _:
@@ -154,6 +176,18 @@ class RtviWire:
         if not data.run_immediately:
             return [item]
         return [*self._cut(message.id), item, self._reply(message.id, None)]
+
+    def _result(self, message: Message) -> list[Decoded]:
+        data: FunctionCallResultData = _read(FunctionCallResultData, message)
+        output = data.result if isinstance(data.result, str) else json.dumps(data.result)
+        taken: list[Decoded] = [CreateCallOutput(call_id=data.tool_call_id, output=output, event_id=message.id)]
+        if set(self._encoder.calls) != {data.tool_call_id}:
+            return taken  # of no call, or others are still being carried out
+        reply = self._reply(message.id, None)
+        if not self._encoder.answering:
+            return [*taken, reply]
+        self._owed = reply
+        return taken
 
     def _client_message(self, message: Message, config: SessionConfig) -> list[Decoded]:
         data: ClientMessageData = _read(ClientMessageData, message)

@@ -40,6 +40,33 @@ async function answer() {
   return textOf(outputs(from, "completed"));
 }
 
+const toolCall = [
+  "tool call",
+  async () => {
+    const opened = [];
+    client.registerFunctionCallHandler("open_door", async ({ arguments: { room } }) => {
+      opened.push(room);
+      return { open: true };
+    });
+    await client.sendClientRequest("session.update", {
+      type: "realtime",
+      tools: [
+        {
+          type: "function",
+          name: "open_door",
+          description: "Open the door of a room.",
+          parameters: { type: "object", properties: { room: { type: "string" } }, required: ["room"] },
+        },
+      ],
+    });
+    await client.sendText(plan.tool_request);
+    await log.until(RTVIEvent.LLMFunctionCallInProgress);
+    checkAnswer(await answer(), []);
+    check(opened.join() === "kitchen", `the tool was called for ${opened}`);
+    check(log.of(RTVIEvent.LLMFunctionCallStopped).length === 1, "the call never ended");
+  },
+];
+
 await run(
   [
     [
@@ -105,6 +132,7 @@ await run(
         await log.untilThat(() => log.of(RTVIEvent.BotStartedSpeaking).length > answers, "the answer to the interruption");
       },
     ],
+    ...(plan.tool_request === null ? [] : [toolCall]),
     [
       "a connection that fails",
       async () => {
