@@ -57,6 +57,12 @@ async def measured(url: str, said: Trace, **options: Any) -> tuple[Record, dict[
     return record, json.loads(json.dumps(result(record, asked, said, "loadgen live")))
 
 
+def assert_nothing_stale(found: dict[str, Any]) -> None:
+    """The server sent none; the talker may be told of the cut before it has looked at the last packets that came before."""
+    assert found["server_measures"].get("duplex_stale_packets_total", 0.0) == 0.0
+    assert found["aggregates"]["stale_s"] <= 0.1
+
+
 async def test_every_turn_is_answered_and_an_interruption_stops_the_answer() -> None:
     talks = trace([turn(), turn()], [turn(interrupt_after_s=1.0), turn(speech_s=2.4)])
     async with serving() as url:
@@ -70,7 +76,7 @@ async def test_every_turn_is_answered_and_an_interruption_stops_the_answer() -> 
     assert cut.answer_s < 3.4
     heard_out = [row.answer_s for row in record.turns if row is not cut]
     assert heard_out == pytest.approx([3.6] * 3, abs=1.0)
-    assert found["aggregates"]["stale_s"] == 0.0
+    assert_nothing_stale(found)
     assert found["server"]["model"]["test_double"] is True
     assert found["server_measures"]["duplex_server_overhead_seconds"]["n"] >= 3
     page = report.render([found])
@@ -85,7 +91,7 @@ async def test_over_a_websocket_the_same_is_measured() -> None:
     assert found["aggregates"]["turns"]["answered"] == 2
     assert [row.interrupted for row in record.turns] == [True, False]
     assert record.turns[0].stop_s is not None and record.turns[0].stop_s < 2.0
-    assert found["aggregates"]["stale_s"] == 0.0
+    assert_nothing_stale(found)
 
 
 async def test_a_bad_network_is_heard_by_the_ear_and_by_the_server() -> None:
