@@ -74,9 +74,9 @@ def serve(built_page: Path, tmp_path: Path) -> Iterator[Serve]:
         yield start
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def playwright() -> Iterator[Playwright]:
-    """The driver of the browsers. It keeps a loop running in this thread, so it must be gone before other folders' tests."""
+    """The driver of the browsers. It keeps a loop running in this thread, so it must be gone before other modules' tests."""
     with sync_playwright() as driver:
         yield driver
 
@@ -87,7 +87,7 @@ def launch(playwright: Playwright, *flags: str) -> Browser:
     return playwright.chromium.launch(executable_path=executable, headless=True, args=[*_CHROMIUM_FLAGS, *flags])
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def deaf(playwright: Playwright) -> Iterator[Browser]:
     """The browser of all pages without a microphone; they share nothing of it but its process."""
     with launch(playwright) as browser:
