@@ -17,7 +17,7 @@ from duplex.session.conversation import Item
 from duplex.session.ear import Ear
 from duplex.session.effects import Outbox
 from duplex.session.events import Failure, ReplyCreated
-from duplex.session.failures import TOO_LONG, TOO_LONG_SAID
+from duplex.session.failures import CONTEXT_EXCEEDED, CONTEXT_EXCEEDED_SAID
 from duplex.session.lane import Lane, Playout, Reply
 from duplex.session.lifetime import Lifetime
 from duplex.session.messages import CancelReply, CreateReply
@@ -317,7 +317,7 @@ class Replies:
         if greeting is not None and greeting.text is not None:
             self._turns.say(reply, greeting.text, now)
         elif self._prompts.overflows(reply.instructions, reply.input):
-            self._floor.finish(reply, "failed", TOO_LONG, TOO_LONG_SAID)
+            self._floor.finish(reply, "failed", CONTEXT_EXCEEDED, CONTEXT_EXCEEDED_SAID)
         else:
             self._turns.start(reply, self._prompts.begin(reply, now), now)
 
