@@ -42,7 +42,7 @@ class _Wanted:
     own_input: tuple[Item, ...] | None = None
     """What it is made from in place of the conversation."""
     asked: bool = False
-    """By the client, while the reply before it was still being said: it has not been told of it yet."""
+    """By a client event, while the reply before it was still being said, or the client was away: not told of yet."""
 
 
 class Replies:
@@ -112,6 +112,9 @@ class Replies:
             name = active.id if active is not None else "the reply to the last turn"
             message = f"the conversation already has an active response: {name}"
             self._refuse("conversation_already_has_active_response", message, msg.event_id)
+        elif self._away:
+            # A side channel asks, and nobody would hear it: it is made when the client is back.
+            self._wanted = _Wanted(msg, {}, now, own_input=self._own_input(msg), asked=True)
         else:
             own = self._own_input(msg)
             self._camera.look_for_answer(now)
@@ -140,7 +143,7 @@ class Replies:
             wanted = _Wanted(CreateReply(), marks, marks["speech_end"])
             if asked is not None:
                 wanted = replace(wanted, request=asked.request, own_input=asked.own_input)
-            self._wanted = None if self._away else wanted
+            self._wanted = wanted if asked is not None or not self._away else None
         self.go_on(now)
         self.discard_draft()  # a turn that is not answered at once
 
@@ -247,9 +250,10 @@ class Replies:
 
     def answer_owed(self, now: MonoNs) -> None:
         """Answer what was asked before the client was lost."""
-        if self._owes:
-            self._owes = False
+        if self._owes and self._wanted is None:
             self._wanted = _Wanted(CreateReply(), {}, now)
+        self._owes = False
+        if self._wanted is not None:
             self.go_on(now)
 
     # How it begins. -------------------------------------------------------------------------------------------------
