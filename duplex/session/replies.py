@@ -236,7 +236,8 @@ class Replies:
         unheard = unheard and not (active is not None and active.called)  # the client's result asks for what follows
         self._owes = self._owes or self._wanted is not None or (unheard and not self._traits.tick_mode)
         self._away = True
-        self._wanted = None
+        if self._wanted is not None and not self._wanted.asked:
+            self._wanted = None
         self.asides.close()
 
     def come_back(self) -> bool:
