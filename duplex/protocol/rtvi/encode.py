@@ -145,6 +145,9 @@ class RtviEncoder:
                 return self._answer_update(event)
             case Failure():
                 return self._encode_failure(event)
+            case TranscriptionFailed():
+                self._partial.pop(event.item_id, None)
+                return _encode_plain(event)
             case _:
                 return _encode_plain(event)
 
