@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from duplex.media.contract import Transport
-from duplex.protocol import AppendAudio, ComeBack, Decoded, WireEncoder, to_json
+from duplex.protocol import AppendAudio, ComeBack, Decoded, TooManySideChannels, WireEncoder, to_json
 from duplex.session.config import SessionConfig
 from duplex.session.events import Failure, ItemAdded, ServerEvent, SessionCreated, SessionResumed, SessionToken
 from duplex.session.messages import ClientMessage, PlaybackReport, Rejected
@@ -23,10 +23,6 @@ from duplex.session.messages import ClientMessage, PlaybackReport, Rejected
 CALL_ENDED = "call_ended"
 """Why a side channel closes whose call is over."""
 _SECRET_BYTES = 12
-
-
-class TooManySideChannels(Exception):
-    """The call has as many as it may."""
 
 
 class SideChannel:

@@ -14,7 +14,14 @@ from aiohttp import BodyPartReader, web
 
 from duplex.config import ServerSettings
 from duplex.media.sdp import OfferError
-from duplex.protocol import RemoteProtocolError, ResumeRefused, ServerBusy, SessionRejected
+from duplex.protocol import (
+    CallNotFound,
+    RemoteProtocolError,
+    ResumeRefused,
+    ServerBusy,
+    SessionRejected,
+    TooManySideChannels,
+)
 from duplex.protocol.strict_json import read_object
 from duplex.server.access import Access, Caller, caller_of
 from duplex.server.answers import ApiError
@@ -59,7 +66,7 @@ def call_not_found() -> ApiError:
 
 @contextmanager
 def refusals(host: SessionHost) -> Iterator[None]:
-    """Turn the host's reasons for taking no call into answers.
+    """Turn the host's reasons for taking no session into answers.
 
     Raises:
         ApiError: there was one.
@@ -72,6 +79,11 @@ def refusals(host: SessionHost) -> Iterator[None]:
         raise ApiError(400, error.code, error.message, error.param) from None
     except ResumeRefused:
         raise not_resumable() from None
+    except CallNotFound:
+        raise call_not_found() from None
+    except TooManySideChannels:
+        message = "The call has as many side channels as it may: server.side_channels_max."
+        raise ApiError(429, "too_many_side_channels", message, "call_id") from None
     except ServerBusy as error:
         raise _busy(host, error) from None
 

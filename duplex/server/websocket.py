@@ -9,12 +9,10 @@ from typing import Any, Final
 import structlog
 from aiohttp import WSCloseCode, WSMsgType, web
 
-from duplex.actor.side_channel import TooManySideChannels
 from duplex.config import ServerSettings
-from duplex.protocol import CallNotFound
 from duplex.server.access import Access, caller_of
 from duplex.server.answers import ApiError
-from duplex.server.calls import call_not_found, opening, refusals
+from duplex.server.calls import opening, refusals
 from duplex.server.host_contract import EventSink, SessionHost
 from duplex.server.resume import last_event_id_of, owner_of, token_of
 from duplex.server.transport import WebSocketTransport
@@ -99,13 +97,8 @@ class WebSocketRoute:
         """Open a side channel onto a call: for whoever has the API key that the call was opened with."""
         if caller_of(request).secret is not None:
             raise ApiError(403, "api_key_required", "A side channel takes an API key, not a client secret.")
-        try:
+        with refusals(self._host):
             return self._host.open_side_channel(call_id, transport, owner_of(request, self._settings))
-        except CallNotFound:
-            raise call_not_found() from None
-        except TooManySideChannels:
-            message = "The call has as many side channels as it may: server.side_channels_max."
-            raise ApiError(429, "too_many_side_channels", message, "call_id") from None
 
     async def _converse(
         self,

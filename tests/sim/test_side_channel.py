@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from duplex_models.sim import SimOptions
 
-from duplex.actor.side_channel import CALL_ENDED, SideChannel, TooManySideChannels
+from duplex.actor.side_channel import CALL_ENDED, SideChannel
 from duplex.config import Settings
+from duplex.protocol import TooManySideChannels
 from duplex.units import MonoNs
 from tests.sim.world import Client, Server, Session, check_lifecycle
 
