@@ -56,7 +56,7 @@ check: $(VENV)/.dev $(WEB)/node_modules/.installed  ## Format, lint, types, impo
 	$(CALM) $(BIN)/lint-imports
 	cd $(WEB) && $(CALM) npm run check
 
-bench: $(VENV)/.dev $(WEB)/dist/index.html chromium  ## Measure the figures of docs/performance.md (about 20 minutes).
+bench: $(VENV)/.dev $(WEB)/dist/index.html chromium  ## Measure the figures of docs/performance.md (about two hours).
 	$(BIN)/python -m benchmarks $(ARGS)
 
 lock:  ## Pin the closures of requirements/*.in as they resolve today.

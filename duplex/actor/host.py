@@ -462,7 +462,7 @@ class SessionHost:
         self._actors[session_id].closed(reason)
 
     def _close_transport(self, transport: Transport, reason: str) -> None:
-        """A session broke: its connection goes too."""
+        """End a connection, and wait for nothing."""
         closing = asyncio.ensure_future(transport.close(reason))
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)

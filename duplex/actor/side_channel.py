@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from duplex.media.contract import Transport
-from duplex.protocol import AppendAudio, ComeBack, Decoded, WireEncoder, to_json
+from duplex.protocol import AppendAudio, ComeBack, Decoded, TooManySideChannels, WireEncoder, to_json
 from duplex.session.config import SessionConfig
 from duplex.session.events import Failure, ItemAdded, ServerEvent, SessionCreated, SessionResumed, SessionToken
 from duplex.session.messages import ClientMessage, PlaybackReport, Rejected
@@ -23,10 +23,6 @@ from duplex.session.messages import ClientMessage, PlaybackReport, Rejected
 CALL_ENDED = "call_ended"
 """Why a side channel closes whose call is over."""
 _SECRET_BYTES = 12
-
-
-class TooManySideChannels(Exception):
-    """The call has as many as it may."""
 
 
 class SideChannel:
@@ -48,8 +44,6 @@ class SideChannel:
         self._encoder = encoder
         self._receive = receive
         self._closed = closed
-        self._opening: list[ServerEvent] | None = []
-        """What happened before its client could be told; the socket's upgrade takes a moment."""
         self.mark = mark
 
     @property
@@ -58,10 +52,7 @@ class SideChannel:
         return 0
 
     def channel_open(self, last_event_id: str | None = None) -> None:
-        """Its client can be told of events; what it saw of another channel is not asked."""
-        opening, self._opening = self._opening, None
-        for event in opening or ():
-            self.show(event)
+        """Its socket is up: the transport sends what was queued meanwhile. What it saw of another channel is not asked."""
 
     def receive(self, text: str | bytes) -> None:
         """Take one client event."""
@@ -72,10 +63,7 @@ class SideChannel:
         self._closed(self)
 
     def show(self, event: ServerEvent) -> None:
-        """Tell its client of an event."""
-        if self._opening is not None:
-            self._opening.append(event)
-            return
+        """Tell its client of an event; before the socket is up it waits in the transport's bounded outbox."""
         for wire in self._encoder.encode(event):
             self.transport.send(to_json(wire))
 

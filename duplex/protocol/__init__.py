@@ -10,6 +10,7 @@ from duplex.protocol.errors import (
     ResumeRefused,
     ServerBusy,
     SessionRejected,
+    TooManySideChannels,
 )
 from duplex.protocol.event_ids import sequence_of
 from duplex.protocol.session_config import WireProfile, initial
@@ -24,6 +25,7 @@ __all__ = [
     "ResumeRefused",
     "ServerBusy",
     "SessionRejected",
+    "TooManySideChannels",
     "TransportName",
     "WireEncoder",
     "WireProfile",

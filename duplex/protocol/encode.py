@@ -134,6 +134,9 @@ class WireEncoder:
         stock client there (openai-agents for Python) hands each event that it does not know to its app as an error."""
         self._tells_own = self._own_unasked
         self._ring = EventRing(ring_events_max, ring_bytes_max, ring_audio_bytes_max)
+        self._keeps = True
+        """Whether the client may come back for its events: over WebSocket only one that has asked for it (a call's data
+        channel may be lost while the call lives)."""
         self._joined = False
         """It tells another connection, which may not have been told how a reply began."""
         self._late = 0
@@ -185,6 +188,7 @@ class WireEncoder:
                 bodies = self._encode_playout(event)
             case SessionCreated(config=config) | SessionUpdated(config=config):
                 self._output_format = config.wire["audio"]["output"]["format"]
+                self._keeps = self._webrtc or config.resume
                 asked = config.wire["duplex"]["events"]
                 self._tells_own = self._own_unasked if asked is None else asked
                 bodies = self._encode_session(event)
@@ -198,7 +202,10 @@ class WireEncoder:
     def _number(self, body: _Event, audio: AudioPlace | None) -> _Event:
         self._sequence += 1
         event = {"type": body["type"], "event_id": event_id_of(self._sequence, self._session_id)} | body
-        self._ring.add(self._sequence, event, _chars_in(event), audio)
+        if self._keeps:
+            self._ring.add(self._sequence, event, _chars_in(event), audio)
+        else:
+            self._ring.pass_over(self._sequence)
         return event
 
     def _place_of(self, event: ServerEvent) -> AudioPlace | None:

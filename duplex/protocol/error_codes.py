@@ -39,7 +39,6 @@ ERROR_CODES: Final[dict[str, str]] = {
     "item_delete_invalid_item_id": "there is no item of this id to delete",
     "item_truncate_invalid_item_id": "there is no item of this id to truncate",
     "item_create_duplicate_item_id": "there is an item of this id already",
-    "text_too_long": "the item's text is longer than the server takes",
     "call_id_taken": "there is a function call of this `call_id` already",
     "invalid_tool_call_id": "no complete call of this `call_id` is in the conversation, or before its output in a response's own input",
     "too_many_items": "a response's own input has more items than the server takes",

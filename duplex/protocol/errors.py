@@ -5,6 +5,7 @@
     │   └── SessionRejected   the same, while a session is being opened: nothing was started
     ├── ServerBusy            no room for one more session; carries when to try again
     ├── CallNotFound          there is no live call of this id, or it is somebody else's
+    ├── TooManySideChannels   the call has as many as it may
     └── ResumeRefused         the token resumes nothing: unknown, spent, somebody else's, or of the other transport
 
 Codes that stock clients look for keep the names they know: the clients compare strings. Source: STYLE.md §8.
@@ -84,6 +85,10 @@ class ServerBusy(ProtocolError):
 
 class CallNotFound(ProtocolError):
     """There is no live call of this id for who asks. Whether it is somebody else's is not told."""
+
+
+class TooManySideChannels(ProtocolError):
+    """The call has as many side channels as it may."""
 
 
 class ResumeRefused(ProtocolError):

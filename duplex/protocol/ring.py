@@ -93,6 +93,19 @@ class EventRing:
         while len(self._kept) > self._events_max or self._chars > self._bytes_max:
             self._drop_oldest()
 
+    def pass_over(self, sequence: int) -> None:
+        """Note an event that nobody can ask for again: it is not kept, and neither is what came before it.
+
+        Args:
+            sequence: as in `add`.
+        """
+        assert sequence == self._last + 1, "sequence numbers grow by one"
+        self._last = sequence
+        if self._kept:
+            self._kept.clear()
+            self._audio.clear()
+            self._chars = self._audio_chars = 0
+
     def since(self, sequence: int) -> list[RingEntry] | None:
         """Return the events after number `sequence`, oldest first, or None when some of them are gone or never were."""
         oldest = self._kept[0].sequence if self._kept else self._last + 1

@@ -117,6 +117,43 @@ def initial(
     Raises:
         SessionRejected: `session` is wrong, or sets what is locked.
     """
+    config = _resolve(_defaults(profile, session_id, expires_at))
+    try:
+        if locked is not None:
+            config = merge(config, read(SessionUpdate, locked, "session."), profile)
+            config = replace(config, open_fields=open_fields(locked))
+        if session is not None:
+            config = merge(config, read(SessionUpdate, session, "session."), profile)
+        return config
+    except RemoteProtocolError as error:
+        raise SessionRejected(error.code, error.message, error.param) from None
+
+
+def merge(config: SessionConfig, update: SessionUpdate, profile: WireProfile) -> SessionConfig:
+    """Return `config` with the fields that `update` carries.
+
+    Raises:
+        RemoteProtocolError: a field is not allowed here; nothing of the update is taken.
+    """
+    check_sent(config, {name: getattr(update, name) for name in update.model_fields_set})
+    _refuse_unsupported(update, profile)
+    wire = copy.deepcopy(dict(config.wire))
+    _merge_choices(wire, update, profile)
+    _merge_tools(wire, update, profile)
+    if update.audio is not None:
+        if update.audio.input is not None:
+            _merge_input(wire["audio"]["input"], update.audio.input, profile)
+        if update.audio.output is not None:
+            _merge_output(wire["audio"]["output"], update.audio.output, profile)
+    if update.duplex is not None:
+        _merge_duplex(wire["duplex"], update.duplex, profile)
+    merged = replace(_resolve(wire), open_fields=config.open_fields)
+    check_changed(config, merged)
+    return merged
+
+
+def _defaults(profile: WireProfile, session_id: str, expires_at: int | None) -> dict[str, Any]:
+    """Return the session object of a client that asks for nothing."""
     wire: dict[str, Any] = {
         "type": "realtime",
         "object": "realtime.session",
@@ -157,39 +194,7 @@ def initial(
     }
     if profile.recorded:
         wire["duplex"]["recorded"] = True
-    config = _resolve(wire)
-    try:
-        if locked is not None:
-            config = merge(config, read(SessionUpdate, locked, "session."), profile)
-            config = replace(config, open_fields=open_fields(locked))
-        if session is not None:
-            config = merge(config, read(SessionUpdate, session, "session."), profile)
-        return config
-    except RemoteProtocolError as error:
-        raise SessionRejected(error.code, error.message, error.param) from None
-
-
-def merge(config: SessionConfig, update: SessionUpdate, profile: WireProfile) -> SessionConfig:
-    """Return `config` with the fields that `update` carries.
-
-    Raises:
-        RemoteProtocolError: a field is not allowed here; nothing of the update is taken.
-    """
-    check_sent(config, {name: getattr(update, name) for name in update.model_fields_set})
-    _refuse_unsupported(update, profile)
-    wire = copy.deepcopy(dict(config.wire))
-    _merge_choices(wire, update, profile)
-    _merge_tools(wire, update, profile)
-    if update.audio is not None:
-        if update.audio.input is not None:
-            _merge_input(wire["audio"]["input"], update.audio.input, profile)
-        if update.audio.output is not None:
-            _merge_output(wire["audio"]["output"], update.audio.output, profile)
-    if update.duplex is not None:
-        _merge_duplex(wire["duplex"], update.duplex, profile)
-    merged = replace(_resolve(wire), open_fields=config.open_fields)
-    check_changed(config, merged)
-    return merged
+    return wire
 
 
 def _merge_choices(wire: dict[str, Any], update: SessionUpdate, profile: WireProfile) -> None:

@@ -3,8 +3,8 @@
 POST /v1/realtime/calls                        WebRTC offer → 201, answer, Location          calls
 POST /v1/realtime/calls/{id}/hangup            end a call                                    calls
 POST /v1/realtime/calls/{id}/accept|…          400: SIP only                                 calls
-POST, PATCH /api/offer                         Pipecat's browser clients: RTVI            pipecat
-POST /whip; PATCH, DELETE /whip/{id}           plain publishers                            whip
+POST, PATCH /api/offer                         Pipecat's browser clients: RTVI               pipecat
+POST /whip; PATCH, DELETE /whip/{id}           plain publishers                              whip
 GET  /v1/realtime                              WebSocket session                             websocket
 POST /v1/realtime/client_secrets               short-lived secrets for browsers              issue
 GET  /v1/duplex/info                           model, version                                health

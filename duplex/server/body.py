@@ -1,18 +1,40 @@
-"""Request bodies, read under a bound."""
+"""Request bodies, read under a bound of bytes and of time."""
 
 from __future__ import annotations
 
-from typing import Protocol
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Protocol, TypeVar
 
 from aiohttp import web
+from pydantic import BaseModel, ValidationError
 
+from duplex.protocol import RemoteProtocolError
+from duplex.protocol.strict_json import read_object
 from duplex.server.answers import ApiError
+
+_Model = TypeVar("_Model", bound=BaseModel)
 
 
 class Chunks(Protocol):
     """Reads on, up to `size` bytes; nothing at the end."""
 
     async def __call__(self, size: int, /) -> bytes: ...
+
+
+@asynccontextmanager
+async def in_time(timeout_s: float) -> AsyncIterator[None]:
+    """Bound what a client may take for its body.
+
+    Raises:
+        ApiError: 408, it took longer.
+    """
+    try:
+        async with asyncio.timeout(timeout_s):
+            yield
+    except TimeoutError:
+        raise ApiError(408, "request_timeout", "The body did not arrive in time.") from None
 
 
 async def read_body(request: web.Request, limit: int, name: str = "body") -> bytes:
@@ -52,3 +74,18 @@ def text_of(raw: bytes, name: str) -> str:
         return raw.decode()
     except UnicodeDecodeError:
         raise ApiError(400, "invalid_utf8", f"'{name}' is not UTF-8.", name) from None
+
+
+def object_of(raw: bytes, model: type[_Model]) -> _Model:
+    """Return a body of JSON as a model's object.
+
+    Raises:
+        ApiError: 400, it is none, with the field that is wrong.
+    """
+    try:
+        return model.model_validate(read_object(text_of(raw, "body")))
+    except RemoteProtocolError as error:
+        raise ApiError(400, error.code, error.message.replace("The event", "The body")) from None
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        raise ApiError(400, "invalid_value", f"{first['msg']}.", ".".join(map(str, first["loc"]))) from None

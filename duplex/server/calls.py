@@ -5,7 +5,6 @@ Source: protocol.md, "HTTP"; the openai client sends `application/sdp` without a
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,11 +14,18 @@ from aiohttp import BodyPartReader, web
 
 from duplex.config import ServerSettings
 from duplex.media.sdp import OfferError
-from duplex.protocol import RemoteProtocolError, ResumeRefused, ServerBusy, SessionRejected
+from duplex.protocol import (
+    CallNotFound,
+    RemoteProtocolError,
+    ResumeRefused,
+    ServerBusy,
+    SessionRejected,
+    TooManySideChannels,
+)
 from duplex.protocol.strict_json import read_object
 from duplex.server.access import Access, Caller, caller_of
 from duplex.server.answers import ApiError
-from duplex.server.body import bounded, read_body, text_of
+from duplex.server.body import bounded, in_time, read_body, text_of
 from duplex.server.client_secrets import merge
 from duplex.server.host_contract import SessionHost
 from duplex.server.resume import last_event_id_of, not_resumable, owner_of, token_of
@@ -35,10 +41,8 @@ def check_room(host: SessionHost) -> None:
     Raises:
         ApiError: 503 with when to come back.
     """
-    try:
+    with refusals(host):
         host.check_room()
-    except ServerBusy as error:
-        raise busy(host, error) from None
 
 
 def opening(caller: Caller, asked: dict[str, Any] | None) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
@@ -55,18 +59,14 @@ def opening(caller: Caller, asked: dict[str, Any] | None) -> tuple[dict[str, Any
     return (asked, caller.session) if caller.locked else (merge(caller.session, asked), None)
 
 
-def busy(host: SessionHost, error: ServerBusy) -> ApiError:
-    """Return the answer to a session that is refused."""
-    if not host.ready:
-        reasons = "; ".join(host.not_ready_reasons) or "starting"
-        return ApiError(503, "not_ready", f"The server is not ready: {reasons}.", retry_after_s=error.retry_after_s)
-    message = f"The server has no room for one more session. Try again in {error.retry_after_s} s."
-    return ApiError(503, "server_busy", message, retry_after_s=error.retry_after_s)
+def call_not_found() -> ApiError:
+    """Return the answer to an id that names no call of who asks."""
+    return ApiError(404, "call_not_found", "There is no live call of this id.", "call_id")
 
 
 @contextmanager
 def refusals(host: SessionHost) -> Iterator[None]:
-    """Turn the host's reasons for taking no call into answers.
+    """Turn the host's reasons for taking no session into answers.
 
     Raises:
         ApiError: there was one.
@@ -79,8 +79,13 @@ def refusals(host: SessionHost) -> Iterator[None]:
         raise ApiError(400, error.code, error.message, error.param) from None
     except ResumeRefused:
         raise not_resumable() from None
+    except CallNotFound:
+        raise call_not_found() from None
+    except TooManySideChannels:
+        message = "The call has as many side channels as it may: server.side_channels_max."
+        raise ApiError(429, "too_many_side_channels", message, "call_id") from None
     except ServerBusy as error:
-        raise busy(host, error) from None
+        raise _busy(host, error) from None
 
 
 class Calls:
@@ -111,11 +116,8 @@ class Calls:
             return await self._open(request, seat, token)
 
     async def _open(self, request: web.Request, seat: Seat, token: str | None) -> web.Response:
-        try:
-            async with asyncio.timeout(self._settings.request_timeout_s):
-                offer, session = await self._read(request)
-        except TimeoutError:
-            raise ApiError(408, "request_timeout", "The offer did not arrive in time.") from None
+        async with in_time(self._settings.request_timeout_s):
+            offer, session = await self._read(request)
         session, locked = opening(caller_of(request), session)
         owner = owner_of(request, self._settings)
         with refusals(self._host):
@@ -128,12 +130,10 @@ class Calls:
 
     async def _hangup(self, request: web.Request) -> web.Response:
         call_id = request.match_info["call_id"]
-        if not CALL_ID.fullmatch(call_id) or not await self._hang_up(request, call_id):
-            raise ApiError(404, "call_not_found", "There is no live call of this id.", "call_id")
+        owner = owner_of(request, self._settings)
+        if not CALL_ID.fullmatch(call_id) or not await self._host.hangup(call_id, owner):
+            raise call_not_found()
         return web.Response(status=200)
-
-    async def _hang_up(self, request: web.Request, call_id: str) -> bool:
-        return await self._host.hangup(call_id, owner_of(request, self._settings))
 
     async def _sip_only(self, request: web.Request) -> web.Response:
         verb = request.match_info["verb"]
@@ -167,6 +167,14 @@ class Calls:
                 raise ApiError(400, "invalid_form", "The form has one part 'sdp' and at most one 'session'.")
             parts[part.name] = await bounded(part.read_chunk, limits[part.name], part.name)
         raise ApiError(400, "invalid_form", "The form has too many parts.")
+
+
+def _busy(host: SessionHost, error: ServerBusy) -> ApiError:
+    if not host.ready:
+        reasons = "; ".join(host.not_ready_reasons) or "starting"
+        return ApiError(503, "not_ready", f"The server is not ready: {reasons}.", retry_after_s=error.retry_after_s)
+    message = f"The server has no room for one more session. Try again in {error.retry_after_s} s."
+    return ApiError(503, "server_busy", message, retry_after_s=error.retry_after_s)
 
 
 def _session(text: str) -> dict[str, Any]:

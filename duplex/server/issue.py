@@ -5,19 +5,17 @@ Source: protocol.md, "HTTP"; the openai client's `realtime.client_secrets.create
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated, Any, Final, Literal
 
 from aiohttp import web
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from duplex.bearer import draw
 from duplex.config import ServerSettings
-from duplex.protocol import RemoteProtocolError, SessionRejected
-from duplex.protocol.strict_json import read_object
 from duplex.server.access import Clock, caller_of
 from duplex.server.answers import ApiError
-from duplex.server.body import read_body, text_of
+from duplex.server.body import in_time, object_of, read_body
+from duplex.server.calls import refusals
 from duplex.server.client_secrets import PREFIX, ClientSecrets, Grant, Scope, TooManySecretsError
 from duplex.server.host_contract import SessionHost
 
@@ -98,24 +96,10 @@ class IssueSecrets:
 
     def _shown(self, asked: _Asked) -> dict[str, Any]:
         """Return the session object of the answer, which is often passed on to the browser as it is."""
-        try:
+        with refusals(self._host):
             return self._host.preview(asked.session.model_dump(), locked=asked.duplex.locked)
-        except SessionRejected as error:
-            raise ApiError(400, error.code, error.message, error.param) from None
 
     async def _read(self, request: web.Request) -> _Asked:
-        try:
-            async with asyncio.timeout(self._settings.request_timeout_s):
-                raw = await read_body(request, self._settings.client_secret_session_bytes_max)
-        except TimeoutError:
-            raise ApiError(408, "request_timeout", "The body did not arrive in time.") from None
-        if not raw:
-            return _Asked()
-        try:
-            body: dict[str, Any] = read_object(text_of(raw, "body"))
-            return _Asked.model_validate(body)
-        except RemoteProtocolError as error:
-            raise ApiError(400, error.code, error.message.replace("The event", "The body"), None) from None
-        except ValidationError as error:
-            first = error.errors(include_input=False, include_url=False)[0]
-            raise ApiError(400, "invalid_value", f"{first['msg']}.", ".".join(map(str, first["loc"]))) from None
+        async with in_time(self._settings.request_timeout_s):
+            raw = await read_body(request, self._settings.client_secret_session_bytes_max)
+        return object_of(raw, _Asked) if raw else _Asked()

@@ -13,18 +13,15 @@ Source: `@pipecat-ai/small-webrtc-transport` 1.10.8; pipecat-ai 1.14.0, `transpo
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated, Any, Literal, TypeVar
 
 from aiohttp import web
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from duplex.config import ServerSettings
-from duplex.protocol import RemoteProtocolError
-from duplex.protocol.strict_json import read_object
 from duplex.server.access import Access, caller_of
 from duplex.server.answers import ApiError
-from duplex.server.body import read_body, text_of
+from duplex.server.body import in_time, object_of, read_body
 from duplex.server.calls import check_room, opening, refusals
 from duplex.server.host_contract import SessionHost
 from duplex.server.resume import owner_of
@@ -129,18 +126,9 @@ class PipecatCalls:
 
     async def _read(self, request: web.Request, model: type[_Read]) -> _Read:
         settings = self._settings
-        try:
-            async with asyncio.timeout(settings.request_timeout_s):
-                raw = await read_body(request, settings.sdp_bytes_max + settings.session_bytes_max)
-        except TimeoutError:
-            raise ApiError(408, "request_timeout", "The body did not arrive in time.") from None
-        try:
-            return model.model_validate(read_object(text_of(raw, "body")))
-        except RemoteProtocolError as error:
-            raise ApiError(400, error.code, error.message.replace("The event", "The body")) from None
-        except ValidationError as error:
-            first = error.errors(include_input=False, include_url=False)[0]
-            raise ApiError(400, "invalid_value", f"{first['msg']}.", ".".join(map(str, first["loc"]))) from None
+        async with in_time(settings.request_timeout_s):
+            raw = await read_body(request, settings.sdp_bytes_max + settings.session_bytes_max)
+        return object_of(raw, model)
 
 
 def _answer(sdp: str, pc_id: str | None) -> web.Response:

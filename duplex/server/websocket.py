@@ -9,14 +9,12 @@ from typing import Any, Final
 import structlog
 from aiohttp import WSCloseCode, WSMsgType, web
 
-from duplex.actor.side_channel import TooManySideChannels
 from duplex.config import ServerSettings
-from duplex.protocol import CallNotFound, ResumeRefused, ServerBusy, SessionRejected
 from duplex.server.access import Access, caller_of
 from duplex.server.answers import ApiError
-from duplex.server.calls import busy, opening
+from duplex.server.calls import opening, refusals
 from duplex.server.host_contract import EventSink, SessionHost
-from duplex.server.resume import last_event_id_of, not_resumable, owner_of, token_of
+from duplex.server.resume import last_event_id_of, owner_of, token_of
 from duplex.server.transport import WebSocketTransport
 from duplex.telemetry import log_failure
 
@@ -92,26 +90,15 @@ class WebSocketRoute:
     def _open(self, transport: WebSocketTransport, request: web.Request) -> EventSink:
         session, locked = opening(caller_of(request), _asked_for(request))
         owner, token = owner_of(request, self._settings), token_of(request)
-        try:
+        with refusals(self._host):
             return self._host.open_websocket(transport, session, owner, token, locked=locked)
-        except ResumeRefused:
-            raise not_resumable() from None
-        except ServerBusy as error:
-            raise busy(self._host, error) from None
-        except SessionRejected as error:
-            raise ApiError(400, error.code, error.message, error.param) from None
 
     def _join(self, transport: WebSocketTransport, request: web.Request, call_id: str) -> EventSink:
         """Open a side channel onto a call: for whoever has the API key that the call was opened with."""
         if caller_of(request).secret is not None:
             raise ApiError(403, "api_key_required", "A side channel takes an API key, not a client secret.")
-        try:
+        with refusals(self._host):
             return self._host.open_side_channel(call_id, transport, owner_of(request, self._settings))
-        except CallNotFound:
-            raise ApiError(404, "call_not_found", "There is no live call of this id.", "call_id") from None
-        except TooManySideChannels:
-            message = "The call has as many side channels as it may: server.side_channels_max."
-            raise ApiError(429, "too_many_side_channels", message, "call_id") from None
 
     async def _converse(
         self,

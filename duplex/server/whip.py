@@ -13,7 +13,6 @@ Source: RFC 9725; RFC 8840 (trickle-ice-sdpfrag).
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, Final
 
 from aiohttp import web
@@ -24,8 +23,8 @@ from duplex.media.candidates import lines_in
 from duplex.media.peer import read_offer
 from duplex.server.access import Access, caller_of
 from duplex.server.answers import ApiError
-from duplex.server.body import read_body, text_of
-from duplex.server.calls import CALL_ID, check_room, opening, refusals
+from duplex.server.body import in_time, read_body, text_of
+from duplex.server.calls import CALL_ID, call_not_found, check_room, opening, refusals
 from duplex.server.host_contract import SessionHost
 from duplex.server.resume import owner_of
 
@@ -85,22 +84,19 @@ class Whip:
         with refusals(self._host):
             taken = await self._host.add_candidates(call_id, owner_of(request, self._settings), lines_in(fragment))
         if not taken:
-            raise _not_found()
+            raise call_not_found()
         return web.Response(status=204)
 
     async def _end(self, request: web.Request) -> web.Response:
         if not await self._host.hangup(_call_id(request), owner_of(request, self._settings)):
-            raise _not_found()
+            raise call_not_found()
         return web.Response(status=200)
 
     async def _read(self, request: web.Request, content_type: str) -> str:
         if request.content_type != content_type:
             raise ApiError(415, "unsupported_media_type", f"Send {content_type}.")
-        try:
-            async with asyncio.timeout(self._settings.request_timeout_s):
-                return text_of(await read_body(request, self._settings.sdp_bytes_max, "sdp"), "sdp")
-        except TimeoutError:
-            raise ApiError(408, "request_timeout", "The body did not arrive in time.") from None
+        async with in_time(self._settings.request_timeout_s):
+            return text_of(await read_body(request, self._settings.sdp_bytes_max, "sdp"), "sdp")
 
 
 async def _options(request: web.Request) -> web.Response:
@@ -124,9 +120,5 @@ def _tag(call_id: str) -> str:
 def _call_id(request: web.Request) -> str:
     call_id = request.match_info["call_id"]
     if not CALL_ID.fullmatch(call_id):
-        raise _not_found()
+        raise call_not_found()
     return call_id
-
-
-def _not_found() -> ApiError:
-    return ApiError(404, "call_not_found", "There is no live call of this id.", "call_id")

@@ -25,7 +25,7 @@ from duplex.session.events import (
     ReplyStatus,
     StatusReason,
 )
-from duplex.session.failures import TOO_LONG, TOO_LONG_SAID, failure_of
+from duplex.session.failures import CONTEXT_EXCEEDED, CONTEXT_EXCEEDED_SAID, failure_of
 from duplex.session.lane import Lane, Reply
 from duplex.session.messages import CreateReply, Sent
 from duplex.session.own_input import items_of
@@ -88,7 +88,7 @@ class Aside:
         """Have it made from its items as they stand."""
         assert self.reply.input is not None, "an aside is made from the items that it was asked over"
         if prompts.overflows(self.reply.instructions, self.reply.input):
-            self.finish(self.reply, "failed", TOO_LONG, TOO_LONG_SAID)
+            self.finish(self.reply, "failed", CONTEXT_EXCEEDED, CONTEXT_EXCEEDED_SAID)
             self._playouts.settle(now)
         else:
             self._turns.start(self.reply, prompts.over(self.reply.input, self.reply.instructions), now)

@@ -71,7 +71,9 @@ class ClientItems:
 
     def _create(self, msg: CreateItem, now: MonoNs) -> None:
         if len(msg.text) > self._shared.settings.conversation.text_chars_max:
-            raise ItemError("text_too_long", "the item's text is longer than the server allows", "item.content")
+            raise ItemError(
+                "string_above_max_length", "the item's text is longer than the server allows", "item.content"
+            )
         self._pictures.check(msg.images)
         if msg.audio is not None:
             self._clips.check()

@@ -6,8 +6,10 @@ from typing import Final
 
 from duplex.session.events import Failure, StatusReason
 
-TOO_LONG: Final = "context_length_exceeded"
-TOO_LONG_SAID: Final = "the conversation is longer than the model takes, and the session's truncation is disabled"
+CONTEXT_EXCEEDED: Final = "context_length_exceeded"
+CONTEXT_EXCEEDED_SAID: Final = (
+    "the conversation is longer than the model takes, and the session's truncation is disabled"
+)
 
 
 def failure_of(reason: StatusReason | None, error: str | None) -> Failure:
@@ -20,5 +22,5 @@ def failure_of(reason: StatusReason | None, error: str | None) -> Failure:
     return Failure(
         code=reason or "stage_failed",
         message=error or "a stage failed",
-        kind="invalid_request_error" if reason == TOO_LONG else "server_error",
+        kind="invalid_request_error" if reason == CONTEXT_EXCEEDED else "server_error",
     )

@@ -17,7 +17,7 @@ from duplex.session.conversation import Item
 from duplex.session.ear import Ear
 from duplex.session.effects import Outbox
 from duplex.session.events import Failure, ReplyCreated
-from duplex.session.failures import TOO_LONG, TOO_LONG_SAID
+from duplex.session.failures import CONTEXT_EXCEEDED, CONTEXT_EXCEEDED_SAID
 from duplex.session.lane import Lane, Playout, Reply
 from duplex.session.lifetime import Lifetime
 from duplex.session.messages import CancelReply, CreateReply
@@ -42,7 +42,7 @@ class _Wanted:
     own_input: tuple[Item, ...] | None = None
     """What it is made from in place of the conversation."""
     asked: bool = False
-    """By the client, while the reply before it was still being said: it has not been told of it yet."""
+    """By a client event, while the reply before it was still being said, or the client was away: not told of yet."""
 
 
 class Replies:
@@ -112,6 +112,9 @@ class Replies:
             name = active.id if active is not None else "the reply to the last turn"
             message = f"the conversation already has an active response: {name}"
             self._refuse("conversation_already_has_active_response", message, msg.event_id)
+        elif self._away:
+            # A side channel asks, and nobody would hear it: it is made when the client is back.
+            self._wanted = _Wanted(msg, {}, now, own_input=self._own_input(msg), asked=True)
         else:
             own = self._own_input(msg)
             self._camera.look_for_answer(now)
@@ -140,7 +143,7 @@ class Replies:
             wanted = _Wanted(CreateReply(), marks, marks["speech_end"])
             if asked is not None:
                 wanted = replace(wanted, request=asked.request, own_input=asked.own_input)
-            self._wanted = None if self._away else wanted
+            self._wanted = wanted if asked is not None or not self._away else None
         self.go_on(now)
         self.discard_draft()  # a turn that is not answered at once
 
@@ -233,7 +236,8 @@ class Replies:
         unheard = unheard and not (active is not None and active.called)  # the client's result asks for what follows
         self._owes = self._owes or self._wanted is not None or (unheard and not self._traits.tick_mode)
         self._away = True
-        self._wanted = None
+        if self._wanted is not None and not self._wanted.asked:
+            self._wanted = None
         self.asides.close()
 
     def come_back(self) -> bool:
@@ -247,9 +251,10 @@ class Replies:
 
     def answer_owed(self, now: MonoNs) -> None:
         """Answer what was asked before the client was lost."""
-        if self._owes:
-            self._owes = False
+        if self._owes and self._wanted is None:
             self._wanted = _Wanted(CreateReply(), {}, now)
+        self._owes = False
+        if self._wanted is not None:
             self.go_on(now)
 
     # How it begins. -------------------------------------------------------------------------------------------------
@@ -317,7 +322,7 @@ class Replies:
         if greeting is not None and greeting.text is not None:
             self._turns.say(reply, greeting.text, now)
         elif self._prompts.overflows(reply.instructions, reply.input):
-            self._floor.finish(reply, "failed", TOO_LONG, TOO_LONG_SAID)
+            self._floor.finish(reply, "failed", CONTEXT_EXCEEDED, CONTEXT_EXCEEDED_SAID)
         else:
             self._turns.start(reply, self._prompts.begin(reply, now), now)
 

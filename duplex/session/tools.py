@@ -119,12 +119,14 @@ def client_item(
     """
     if isinstance(msg, CreateCall):
         if len(msg.arguments) > bounds.arguments_chars_max:
-            raise ItemError("text_too_long", "the arguments are longer than the server allows", "item.arguments")
+            raise ItemError(
+                "string_above_max_length", "the arguments are longer than the server allows", "item.arguments"
+            )
         if msg.call_id is not None and conversation.call(msg.call_id) is not None:
             raise ItemError("call_id_taken", f"there is already a call {msg.call_id}", "item.call_id")
         return item_of(msg, msg.item_id or new_id("item"), msg.call_id or new_id("call"))
     if len(msg.output) > bounds.output_chars_max:
-        raise ItemError("text_too_long", "the output is longer than the server allows", "item.output")
+        raise ItemError("string_above_max_length", "the output is longer than the server allows", "item.output")
     call = conversation.call(msg.call_id)
     if call is None or call.status != "completed":
         raise ItemError("invalid_tool_call_id", f"the conversation has no complete call {msg.call_id}", "item.call_id")

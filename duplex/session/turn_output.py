@@ -44,7 +44,7 @@ class TurnOutput:
     """Makes the active reply of a lane.
 
     Args:
-        lane: the conversation's.
+        lane: the conversation's, or that of an out-of-band reply.
         traits: a thinker that cannot be paused has its text bounded and then cut off.
         floor: the core.
         tools: bounds on function calls.

@@ -78,6 +78,8 @@ def _withhold(logger: object, method: str, line: _EventDict) -> _EventDict:
 
 def _shorten_exception(logger: object, method: str, line: _EventDict) -> _EventDict:
     error = line.pop("exc_info", None)
+    if error is True:  # of `log.exception`
+        error = sys.exc_info()[1]
     if not isinstance(error, BaseException):
         return line
     line["exception"] = list(_types(error))

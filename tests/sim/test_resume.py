@@ -154,3 +154,23 @@ def test_a_return_before_the_loss_is_noticed_cuts_as_well() -> None:
     numbers = [event["event_id"] for _, event in client.events]
     assert numbers == sorted(numbers)
     server.check()
+
+
+def test_what_was_asked_for_behind_a_call_is_made_as_it_was_asked_for() -> None:
+    server = Server(SimOptions(vad="level"))
+    tool = {"type": "function", "name": "get_weather", "parameters": {"type": "object", "properties": {}}}
+    session = server.connect(wire=ASKS | {"tools": [tool]})
+    session.mute()
+    session.type_text("say and call get_weather {}")
+    while not (calls := session.client.of("response.function_call_arguments.done")):
+        server.advance(20)
+    output = {"type": "function_call_output", "call_id": calls[0]["call_id"], "output": "18 degrees"}
+    session.event(type="conversation.item.create", item=output)
+    session.event(type="response.create", response={"metadata": {"of": "the result"}})
+    leave(session)
+    server.advance(2000)
+    client = come_back(session)
+    server.advance(4000)
+    (done,) = client.of("response.done")
+    assert (done["response"]["status"], done["response"]["metadata"]) == ("completed", {"of": "the result"})
+    server.check()

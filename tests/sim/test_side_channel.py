@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from duplex_models.sim import SimOptions
 
-from duplex.actor.side_channel import CALL_ENDED, SideChannel, TooManySideChannels
+from duplex.actor.side_channel import CALL_ENDED, SideChannel
 from duplex.config import Settings
+from duplex.protocol import TooManySideChannels
+from duplex.units import MonoNs
 from tests.sim.world import Client, Server, Session, check_lifecycle
 
 pytestmark = pytest.mark.sim
@@ -113,6 +115,26 @@ def test_a_call_whose_own_channel_is_not_open_is_led_from_the_side() -> None:
     session.actor.channel_open()
     assert session.client.types()[0] == "session.created"
     assert side.types().count("session.created") == 1
+
+
+def test_what_is_asked_for_while_the_client_is_away_is_said_when_it_is_back() -> None:
+    server = Server(SimOptions(vad="level", script=("Yes.",)))
+    session = server.connect(wire={"type": "realtime", "duplex": {"resume": True}})
+    channel, side = join(session)
+    session.mute()
+    session.actor.detach(MonoNs(0))
+    send(channel, "response.create", response={"metadata": {"asked": "away"}})
+    server.advance(3000)
+    assert not side.of("response.created"), "nothing is made for nobody"
+    send(channel, "response.create", event_id="second")
+    assert side.of("error")[0]["error"]["code"] == "conversation_already_has_active_response"
+    session.client = Client(world=server.world)
+    session.actor.attach(session.client)
+    session.actor.channel_open()
+    server.advance(4000)
+    (done,) = session.client.of("response.done")
+    assert (done["response"]["status"], done["response"]["metadata"]) == ("completed", {"asked": "away"})
+    server.check()
 
 
 def test_there_are_so_many_and_they_close_with_the_call() -> None:

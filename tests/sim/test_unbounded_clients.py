@@ -109,7 +109,8 @@ def test_large_items_and_instructions_are_bounded_together() -> None:
     for number in range(600):
         session.actor.receive(message(f"{number} {'x' * 99_000}"))
         instructions = f"{number} {'y' * 99_000}"
-        session.event(type="session.update", session={"type": "realtime", "instructions": instructions})
+        update = {"type": "realtime", "instructions": instructions, "duplex": {"resume": True}}
+        session.event(type="session.update", session=update)
     assert resident_mib() - before < GROWTH_MIB_MAX
     conversation = session.actor._core.conversation
     assert 1 <= len(conversation) <= ConversationSettings().chars_max // 99_000

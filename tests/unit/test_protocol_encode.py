@@ -26,6 +26,7 @@ from duplex.session.events import (
     ReplyView,
     SessionCreated,
     SessionEnding,
+    SessionUpdated,
     Transcribed,
     TurnLimited,
 )
@@ -144,6 +145,19 @@ def test_the_ring_knows_what_it_has_and_what_is_gone() -> None:
     assert wire.ring.since(1) is None
     assert wire.ring.since(6) is None
     assert (wire.ring.stats().events, wire.ring.stats().first) == (3, 3)
+
+
+@pytest.mark.parametrize(
+    ("transport", "resume", "kept"), [("websocket", False, 0), ("websocket", True, 2), ("webrtc", False, 2)]
+)
+def test_events_are_kept_for_who_may_come_back(transport: TransportName, resume: bool, kept: int) -> None:
+    wire = encoder(transport)
+    wire.encode(FAILURE)
+    session = {"type": "realtime", "duplex": {"resume": resume}}
+    wire.encode(SessionUpdated(config=initial(WireProfile(), session_id="sess_1", session=session)))
+    assert len(wire.ring.since(wire.sequence - kept) or []) == kept
+    assert (wire.ring.since(0) is None) is (kept == 0)
+    assert [event["event_id"] for event in wire.encode(FAILURE)] == [event_id_of(3, "sess_1")]
 
 
 def test_the_ring_is_bounded_by_its_text_too() -> None:

@@ -26,6 +26,7 @@ from duplex.payloads import (
     Tool,
     Toolset,
     Transcript,
+    Utterance,
     WordMark,
 )
 from duplex.session.config import SessionConfig, TurnDetection
@@ -109,6 +110,14 @@ def test_samples_are_written_only_where_they_are_wanted() -> None:
     assert "data" not in plain(audio)["pcm"]
     assert plain(audio, keep_pcm=True)["pcm"]["data"]
     assert len(from_plain(plain(audio, keep_pcm=True)).pcm) == len(PCM)
+
+
+def test_the_users_sound_is_never_written() -> None:
+    item = CreateItem(role="user", text="", audio=Utterance(span=SPAN, pcm=PCM))
+    written = plain(item, keep_pcm=True)
+    assert written["audio"]["pcm"] == plain(PCM)
+    assert "data" not in written["audio"]["pcm"]
+    assert plain(from_plain(written)) == written
 
 
 def test_what_only_the_vocoder_understands_is_not_looked_into() -> None:

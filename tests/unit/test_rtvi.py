@@ -299,6 +299,15 @@ def test_the_last_result_is_answered() -> None:
     assert rtvi.decode(result(1, "m1"), CONFIG)[1:] == [CreateReply(event_id="m1")]
 
 
+def test_a_call_that_nobody_answers_keeps_no_later_one_waiting() -> None:
+    rtvi = wire()
+    told(rtvi, CREATED, CallDone(reply_id="resp_1", item=call(1)), ReplyDone(reply=reply("completed")))
+    for n in range(2, 101):
+        rtvi.encode(CallDone(reply_id=f"resp_{n}", item=call(n)))
+    assert rtvi.decode(result(100, "m2"), CONFIG)[1:] == [CreateReply(event_id="m2")]
+    assert len(rtvi.decode(result(1), CONFIG)) == 1, "it is forgotten: of all that were given only the newest are known"
+
+
 def test_a_session_update_is_answered() -> None:
     rtvi = wire()
     update = {"t": "session.update", "d": {"type": "realtime", "instructions": "Be brief."}}

@@ -80,6 +80,15 @@ def test_an_exception_is_its_types_and_places_without_its_message(stream: io.Str
     assert (line["event"], line["level"], line["epoch"]) == ("session_failed", "error", 2)
 
 
+def test_the_exception_that_is_being_handled_is_shown_alike(stream: io.StringIO) -> None:
+    try:
+        fail(SECRET)
+    except RuntimeError:
+        structlog.get_logger().exception("session_failed")
+    (line,) = lines(stream)
+    assert (line["exception"], line["level"]) == (["RuntimeError", "ValidationError"], "error")
+
+
 def test_members_of_a_group_are_named(stream: io.StringIO) -> None:
     log_failure("x", ExceptionGroup("g", [KeyError(SECRET), ValueError(SECRET)]))
     assert lines(stream)[0]["exception"] == ["ExceptionGroup", "KeyError", "ValueError"]

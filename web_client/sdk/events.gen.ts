@@ -414,7 +414,6 @@ export type ErrorCode =
   | "item_delete_invalid_item_id"
   | "item_truncate_invalid_item_id"
   | "item_create_duplicate_item_id"
-  | "text_too_long"
   | "call_id_taken"
   | "invalid_tool_call_id"
   | "too_many_items"

@@ -57,6 +57,8 @@ PROTOCOL_VERSION: Final = "2.1.0"
 ALREADY_ANSWERS: Final = "conversation_already_has_active_response"
 _USER: Final = "user"
 _SUM: Final = "ttfas"
+_CALLS_MAX: Final = 64
+"""Calls whose results are waited for; a client answers none of a function that it has no handler for."""
 
 _Message = dict[str, Any]
 _ReplyEvent = ReplyCreated | ReplyOutputStarted | ReplyText | ReplyDone
@@ -75,6 +77,12 @@ class _Spoken:
     """Text of the segment whose sound leaves; empty: none."""
     done: bool = False
     playing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    name: str
+    reply_id: str
 
 
 def message(kind: str, data: Any = None, id_: str | None = None) -> _Message:
@@ -99,8 +107,8 @@ class RtviEncoder:
         self._partial: dict[str, str] = {}
         """By item: what the client was told of words that are still being spoken."""
         self._replies: dict[str, _Spoken] = {}
-        self.calls: dict[str, str] = {}
-        """By id: names of the functions whose results are still to come."""
+        self._calls: dict[str, _Call] = {}
+        """By id: those whose results are still to come; overflow rule: `drop_oldest`."""
         self._segments = 0
         self._greeted = False
         self.ready_id: str | None = None
@@ -114,6 +122,11 @@ class RtviEncoder:
     def answering(self) -> bool:
         """A reply is being made."""
         return any(not reply.done for reply in self._replies.values())
+
+    def is_last_call(self, call_id: str) -> bool:
+        """Whether of its reply's calls this one alone has no result yet."""
+        call = self._calls.get(call_id)
+        return call is not None and [other.reply_id for other in self._calls.values()].count(call.reply_id) == 1
 
     def encode(self, event: ServerEvent) -> list[_Message]:
         """Return the messages of one core event, in sending order."""
@@ -132,6 +145,9 @@ class RtviEncoder:
                 return self._answer_update(event)
             case Failure():
                 return self._encode_failure(event)
+            case TranscriptionFailed():
+                self._partial.pop(event.item_id, None)
+                return _encode_plain(event)
             case _:
                 return _encode_plain(event)
 
@@ -247,11 +263,15 @@ class RtviEncoder:
             case CallStarted():
                 return [message("llm-function-call-started", {"function_name": name})]
             case CallDone():
-                self.calls[call_id] = name
+                self._calls[call_id] = _Call(name, event.reply_id)
+                if len(self._calls) > _CALLS_MAX:
+                    del self._calls[next(iter(self._calls))]
                 data = {"function_name": name, "tool_call_id": call_id, "arguments": json.loads(item.text or "{}")}
                 return [message("llm-function-call-in-progress", data)]
             case ItemAdded() if item.kind == "function_call_output" and not event.restored:
-                stopped = {"function_name": self.calls.pop(call_id, ""), "tool_call_id": call_id, "cancelled": False}
+                called = self._calls.pop(call_id, None)
+                name = "" if called is None else called.name
+                stopped = {"function_name": name, "tool_call_id": call_id, "cancelled": False}
                 return [message("llm-function-call-stopped", stopped)]
             case ItemAdded():
                 return _encode_plain(event)

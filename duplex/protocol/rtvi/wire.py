@@ -3,7 +3,7 @@
     client-ready                          the session begins to speak: bot-ready
     send-text                             CancelReply, ClearOutput (if it shall be answered at once), CreateItem, CreateReply
     append-to-context                     CreateItem, and CreateReply if it says so
-    llm-function-call-result              CreateCallOutput; with the last result that is to come CreateReply, once it may be
+    llm-function-call-result              CreateCallOutput; with the last result of a reply's calls CreateReply, once it may be
     client-message, t: session.update     Configure; answered by server-response, or error-response
     disconnect-bot                        the session ends
     signalling, ping                      nothing: the server sees by itself what is sent and who is there
@@ -181,8 +181,8 @@ class RtviWire:
         data: FunctionCallResultData = _read(FunctionCallResultData, message)
         output = data.result if isinstance(data.result, str) else json.dumps(data.result)
         taken: list[Decoded] = [CreateCallOutput(call_id=data.tool_call_id, output=output, event_id=message.id)]
-        if set(self._encoder.calls) != {data.tool_call_id}:
-            return taken  # of no call, or others are still being carried out
+        if not self._encoder.is_last_call(data.tool_call_id):
+            return taken  # of no call, or others of its reply are still being carried out
         reply = self._reply(message.id, None)
         if not self._encoder.answering:
             return [*taken, reply]

@@ -3,7 +3,7 @@
     Heard(span=Span(0, 1536), …)   {"$": "Heard", "span": {"$": "Span", "start": 0, "end": 1536}, …}
     (1, 2)                         [1, 2]                                     tuples are what messages are made of
     [1, 2]                         {"$": "list", "of": [1, 2]}                lists stand in a client's own objects
-    sound                          {"$": "pcm", "samples": 7200, "hash": "…"} and its samples, if they are kept
+    sound                          {"$": "pcm", "samples": 7200, "hash": "…"} and its samples, if they are kept and not the user's
     an image's bytes               {"$": "bytes", "size": 4711, "hash": "…"}  never the bytes themselves
     what only a stage understands  {"$": "opaque", "type": "ndarray"}
 
@@ -25,7 +25,7 @@ from typing import Any, Final, get_args, get_type_hints
 
 import numpy as np
 
-from duplex.payloads import Latents
+from duplex.payloads import Latents, Utterance
 from duplex.session.config import SessionConfig
 from duplex.session.messages import Inbound
 from duplex.session.traits import Traits
@@ -142,10 +142,15 @@ def _latents(value: Latents, keep_pcm: bool) -> Any:
     return _fields_of(Latents)(value, keep_pcm)
 
 
+def _utterance(value: Utterance, keep_pcm: bool) -> Any:
+    return _fields_of(Utterance)(value, False)  # the user's sound is never kept
+
+
 _WRITERS: Final[tuple[tuple[type, _Writer], ...]] = (
     (Enum, _enum), (np.generic, _number), (bool, _itself), (int, _itself), (float, _itself), (str, _itself),
     (type(None), _itself), (tuple, _tuple), (list, _list), (np.ndarray, _pcm), (Silhouette, _silhouette),
-    (bytes, _bytes), (Withheld, _withheld), (Opaque, _opaque), (Latents, _latents), (Mapping, _mapping),
+    (bytes, _bytes), (Withheld, _withheld), (Opaque, _opaque), (Latents, _latents), (Utterance, _utterance),
+    (Mapping, _mapping),
 )  # fmt: skip
 """How each kind is written; the first that fits."""
 
