@@ -223,6 +223,23 @@ def test_the_client_interrupts(transport: TransportName) -> None:
     """)  # fmt: skip
 
 
+def test_the_client_clears_what_sounds(transport: TransportName) -> None:
+    """Alone it ends the response too; on WebSocket it is the client itself that plays, and that stops."""
+    story = begin(transport, COUNT, wire={"type": "realtime", "duplex": {"lead_ms": 500}})
+    ask(story)
+    story.wait(1500)
+    story.table()
+    story.send("output_audio_buffer.clear", event_id="e1")
+    cleared = rows(f"""
+        output_audio_buffer.cleared                 reply1
+        {closing("reply1", "item2", "item1", COUNT, "cancelled client_cancelled", "One two three four")}
+        conversation.item.truncated                 item2 0
+    """, transport)  # fmt: skip
+    refused = ["error unsupported_on_transport e1"]
+    told = "\n".join(cleared if transport == "webrtc" else refused)
+    check(story, f"> output_audio_buffer.clear\n{told}")
+
+
 def test_the_model_calls_a_function(transport: TransportName) -> None:
     story = begin(transport, wire={"type": "realtime", "tools": [WEATHER]})
     ask(story, 'call get_weather {"city": "Paris"}')
