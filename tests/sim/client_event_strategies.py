@@ -17,6 +17,14 @@ from hypothesis import strategies as st
 from duplex.protocol.client_events import CLIENT_EVENT
 from tests.sim.test_item_images import image
 
+
+def _pcm(ms: int, loud: bool) -> str:
+    """Return so much sound as an event carries it: 24 kHz, 16 bits."""
+    samples = np.full(24 * ms, 8000 if loud else 0, "<i2")
+    samples[::2] *= -1
+    return base64.b64encode(samples.tobytes()).decode()
+
+
 _SCHEMA = CLIENT_EVENT.json_schema()
 _DEFS: dict[str, Any] = _SCHEMA["$defs"]
 KINDS: dict[str, Any] = {
@@ -25,6 +33,10 @@ KINDS: dict[str, Any] = {
 """Schema of each client event, by its type."""
 _FIELDS_MOST = 4
 """Optional fields of one object."""
+_NEEDED = {
+    "Item": {"role", "content", "call_id", "name", "arguments", "output"}, "ContentPart": {"text", "transcript"},
+}  # fmt: skip
+"""Fields that are optional in the schema, and needed by one kind or another of the object."""
 _ITEM_TYPES = ("message", "message", "message", "function_call", "function_call_output", "item_reference", "nonsense")
 _PART_TYPES = ("input_text", "input_text", "input_audio", "input_image", "output_text", "output_audio", "nonsense")
 WEATHER = {
@@ -32,6 +44,7 @@ WEATHER = {
     "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
 }  # fmt: skip
 _WORDS = ("Go on.", 'call get_weather {"city": "Paris"}', 'say and call get_weather {"city": "Rome"}', " ", "ö" * 40)
+_MS = (0, 100, 900, 5000, 86_400_000)
 _BAD_VALUES: tuple[Any, ...] = (
     None, True, -1, 0, 0.5, 2**70, -(10**30), 1e300, "", "x", "x" * 700, [], [[]], {}, {"type": None}, "item_none",
 )  # fmt: skip
@@ -53,14 +66,18 @@ NAMELESS: tuple[str | bytes, ...] = (
 )  # fmt: skip
 """What has no id that an error could name."""
 
+_IDS = ("item_id", "previous_item_id", "response_id", "id", "call_id")
+_SOUND = tuple(_pcm(ms, loud) for ms in (1, 20, 100, 700) for loud in (True, False))
+_MEANT: dict[str, tuple[Any, ...]] = {
+    "Append.audio": _SOUND, "ContentPart.audio": _SOUND, "Item.type": _ITEM_TYPES, "ContentPart.type": _PART_TYPES,
+    "text": _WORDS, "transcript": _WORDS, "instructions": _WORDS, "output": _WORDS, "ResponseAudio.output": (),
+    "AudioUpdate.output": (), "image_url": (image()["image_url"],), "arguments": ("{}", '{"city": "Paris"}', "{", "[]"),
+    "tools": ([], [WEATHER], [WEATHER, WEATHER], [{"type": "mcp"}]), "audio_end_ms": _MS, "played_ms": _MS,
+    "conversation": ("auto", "none", "none", "other"),
+}  # fmt: skip
+"""By field, or by model and field."""
+
 Draw = Callable[[st.SearchStrategy[Any]], Any]
-
-
-def pcm(ms: int, loud: bool) -> str:
-    """Return so much sound as an event carries it: 24 kHz, 16 bits."""
-    samples = np.full(24 * ms, 8000 if loud else 0, "<i2")
-    samples[::2] *= -1
-    return base64.b64encode(samples.tobytes()).decode()
 
 
 def an_event(draw: Draw, ids: list[str]) -> dict[str, Any]:
@@ -71,7 +88,7 @@ def an_event(draw: Draw, ids: list[str]) -> dict[str, Any]:
         ids: of items, responses and calls that were seen, and some that never were.
     """
     kind = draw(st.sampled_from(sorted(KINDS)))
-    event: dict[str, Any] = _object(draw, KINDS[kind], ids, "")
+    event: dict[str, Any] = _object(draw, KINDS[kind], ids)
     event.pop("event_id", None)
     return event | {"type": kind}
 
@@ -97,69 +114,48 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
         yield from _places(inner)
 
 
-def _object(draw: Draw, schema: dict[str, Any], ids: list[str], name: str) -> dict[str, Any]:
+def _object(draw: Draw, schema: dict[str, Any], ids: list[str]) -> dict[str, Any]:
     fields = schema.get("properties", {})
     wanted = set(schema.get("required", ()))
     optional = sorted(fields.keys() - wanted)
     if optional:
         wanted |= set(draw(st.lists(st.sampled_from(optional), max_size=_FIELDS_MOST, unique=True)))
-    if schema.get("title") == "Item":
-        wanted |= {"role", "content"}
-    return {field: _value(draw, fields[field], ids, field, schema.get("title", name)) for field in sorted(wanted)}
+    wanted |= _NEEDED.get(schema["title"], set())
+    return {field: _value(draw, fields[field], ids, field, schema["title"]) for field in sorted(wanted)}
 
 
-def _meant(draw: Draw, ids: list[str], field: str, owner: str) -> Any:
-    """Draw what a field of this name means something by; None: its schema says all."""
-    match field:
-        case "item_id" | "previous_item_id" | "response_id" | "id" | "call_id":
-            return draw(st.sampled_from(ids))
-        case "audio" if owner in ("Append", "ContentPart"):
-            return pcm(draw(st.sampled_from([1, 20, 100, 700])), draw(st.booleans()))
-        case "image_url":
-            return image()["image_url"]
-        case "type" if owner == "Item":
-            return draw(st.sampled_from(_ITEM_TYPES))
-        case "type" if owner == "ContentPart":
-            return draw(st.sampled_from(_PART_TYPES))
-        case "text" | "transcript" | "instructions" | "output":
-            return draw(st.sampled_from(_WORDS))
-        case "arguments":
-            return draw(st.sampled_from(["{}", '{"city": "Paris"}', "{", "[]"]))
-        case "tools":
-            return draw(st.sampled_from([[], [WEATHER], [WEATHER, WEATHER], [{"type": "mcp"}]]))
-        case "audio_end_ms" | "played_ms":
-            return draw(st.sampled_from([0, 100, 900, 5000, 86_400_000]))
-        case "conversation":
-            return draw(st.sampled_from(["auto", "none", "none", "other"]))
-    return None
+def _meant(field: str, owner: str) -> tuple[Any, ...]:
+    """Return values by which a field of this name means something; none: its schema says all."""
+    return _MEANT.get(f"{owner}.{field}", _MEANT.get(field, ()))
 
 
 def _value(draw: Draw, schema: dict[str, Any], ids: list[str], field: str, owner: str) -> Any:
-    meant = _meant(draw, ids, field, owner)
-    if meant is not None:
-        return meant
+    if field in _IDS:
+        return draw(st.sampled_from(ids))
+    if meant := _meant(field, owner):
+        return draw(st.sampled_from(meant))
     if "$ref" in schema:
-        return _object(draw, _DEFS[schema["$ref"].rpartition("/")[2]], ids, field)
+        return _object(draw, _DEFS[schema["$ref"].rpartition("/")[2]], ids)
     for choice in ("anyOf", "oneOf"):
         if choice in schema:
             return _value(draw, draw(st.sampled_from(schema[choice])), ids, field, owner)
-    if "const" in schema:
-        return schema["const"]
-    if "enum" in schema:
-        return draw(st.sampled_from(schema["enum"]))
-    match schema.get("type"):
-        case "object":
-            return draw(st.dictionaries(st.sampled_from(["text", "type", "a"]), st.sampled_from(["x", "auto"]), max_size=2))
-        case "array":
-            return [_value(draw, schema["items"], ids, "", owner) for _ in range(draw(st.integers(0, 2)))]
-        case "string":
-            return draw(st.text(max_size=min(20, schema.get("maxLength", 20)), min_size=schema.get("minLength", 0)))
-        case "integer":
-            return draw(st.integers(schema.get("minimum", 0), schema.get("maximum", 10_000)))
-        case "number":
-            return draw(st.floats(schema.get("minimum", 0), schema.get("maximum", 100)))
-        case "boolean":
-            return draw(st.booleans())
-        case "null":
-            return None
-    return draw(st.sampled_from(_BAD_VALUES))
+    if schema.get("type") == "array":
+        least = 1 if field == "content" else 0
+        return [_value(draw, schema["items"], ids, "", owner) for _ in range(draw(st.integers(least, 2)))]
+    return draw(_plain(schema))
+
+
+def _plain(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
+    """Return values of a schema that holds no others."""
+    if "const" in schema or "enum" in schema:
+        return st.sampled_from(schema.get("enum") or [schema["const"]])
+    least, most = schema.get("minimum", 0), schema.get("maximum", 10_000)
+    kinds: dict[str, st.SearchStrategy[Any]] = {
+        "object": st.dictionaries(st.sampled_from(["text", "type", "a"]), st.sampled_from(["x", "auto"]), max_size=2),
+        "string": st.text(min_size=schema.get("minLength", 0), max_size=min(20, schema.get("maxLength", 20))),
+        "integer": st.integers(least, most),
+        "number": st.floats(least, most),
+        "boolean": st.booleans(),
+        "null": st.none(),
+    }
+    return kinds.get(schema.get("type", ""), st.sampled_from(_BAD_VALUES))

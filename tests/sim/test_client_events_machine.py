@@ -11,7 +11,14 @@ import pytest
 from duplex_models.sim import SimOptions
 from hypothesis import HealthCheck, note, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 from pydantic import ValidationError
 
 from duplex.protocol import TransportName
@@ -23,9 +30,12 @@ from tests.sim.client_event_strategies import BROKEN, NAMELESS, WEATHER, Draw, a
 from tests.sim.world import Client, Server
 
 pytestmark = pytest.mark.sim
-EXAMPLES = int(os.environ.get("DUPLEX_MACHINE_EXAMPLES", "80"))
+EXAMPLES = os.environ.get("DUPLEX_MACHINE_EXAMPLES")
+"""For a long run, of other examples each time."""
 STEPS = 40
-SCRIPT = ("One two three four, five six seven eight. Nine ten eleven twelve.", "Short.", "")
+STAYS_MS = 3000
+"""A client comes back for as long at least."""
+SCRIPT = ("One two three four, five six seven eight. " * 3, "Short.", "")
 ANSWERS = {
     "conversation.item.retrieve": "conversation.item.retrieved", "conversation.item.delete": "conversation.item.deleted",
     "conversation.item.truncate": "conversation.item.truncated", "conversation.item.create": "conversation.item.done",
@@ -39,9 +49,10 @@ class ClientEvents(RuleBasedStateMachine):
     """A client, and a person who speaks."""
 
     @initialize(
-        transport=st.sampled_from(["webrtc", "websocket"]), slow=st.booleans(), reads=st.booleans(), detects=st.booleans()
-    )
-    def begin(self, transport: TransportName, slow: bool, reads: bool, detects: bool) -> None:
+        transport=st.sampled_from(["webrtc", "websocket"]), slow=st.booleans(), reads=st.booleans(),
+        listening=st.sampled_from([{}, {}, {"turn_detection": {"type": "server_vad"}}, {"turn_detection": None}]),
+    )  # fmt: skip
+    def begin(self, transport: TransportName, slow: bool, reads: bool, listening: dict[str, Any]) -> None:
         cost = 0.15 if slow else 0.0
         self.server = Server(
             SimOptions(
@@ -52,11 +63,10 @@ class ClientEvents(RuleBasedStateMachine):
         self.server.context = replace(
             self.server.context, come_back=lambda _, asked: self.session.actor.refuse_return(asked.event_id)
         )
-        wire = TOOLS if detects else TOOLS | {"audio": {"input": {"turn_detection": None}}}
-        self.session = self.server.connect(transport, wire)
+        self.session = self.server.connect(transport, TOOLS | {"audio": {"input": listening}})
         self.watch = Watch(self.session, live=transport == "webrtc")
         self.audit = Audit(self.session.actor.session_id)
-        self.seen = self.sent = self.nameless = 0
+        self.seen = self.sent = self.nameless = self.may_leave_at = 0
 
     # What a client does. --------------------------------------------------------------------------------------------
 
@@ -72,33 +82,40 @@ class ClientEvents(RuleBasedStateMachine):
     def send_plain(self, kind: str) -> None:
         self._send({"type": kind})
 
-    @rule(words=st.sampled_from(["Go on.", 'call get_weather {"city": "Paris"}', 'say and call get_weather {"city": "X"}']))
+    @rule(
+        words=st.sampled_from(
+            ["Go on.", 'call get_weather {"city": "Paris"}', 'say and call get_weather {"city": "X"}']
+        )
+    )
     def type_text(self, words: str) -> None:
         content = [{"type": "input_text", "text": words}]
         item = {"type": "message", "role": "user", "content": content}
         self._send({"type": "conversation.item.create", "item": item})
         self._send({"type": "response.create"})
 
-    @rule(text=st.sampled_from(BROKEN))
+    @rule(text=st.sampled_from(["text", "audio"]), own=st.booleans())
+    def ask_beside_the_conversation(self, text: str, own: bool) -> None:
+        asked = {"conversation": "none", "output_modalities": [text], **({"input": []} if own else {})}
+        self._send({"type": "response.create", "response": asked})
+
+    @rule(text=st.sampled_from([*BROKEN, *NAMELESS]))
     def send_no_event(self, text: str | bytes) -> None:
-        event_id = self._new_id()
-        self.session.actor.receive(
-            text.replace("ID", event_id) if isinstance(text, str) else text.replace(b"ID", event_id.encode())
-        )
+        named = text not in NAMELESS
+        event_id = self._new_id() if named else None
+        self.nameless += not named
+        if event_id is not None:
+            text = text.replace("ID", event_id) if isinstance(text, str) else text.replace(b"ID", event_id.encode())
+        self.session.actor.receive(text)
         assert self._errors() == [event_id], text
 
-    @rule(text=st.sampled_from(NAMELESS))
-    def send_no_event_without_an_id(self, text: str | bytes) -> None:
-        self.nameless += 1
-        self.session.actor.receive(text)
-        assert self._errors() == [None], text
-
+    @precondition(lambda self: self.server.world.now() >= self.may_leave_at)
     @rule(says=st.booleans(), away_ms=st.sampled_from([0, 300, 2000]), quiet_ms=st.sampled_from([0, 400]))
     def lose_the_connection_and_come_back(self, says: bool, away_ms: int, quiet_ms: int) -> None:
         self.session.mute()
         self.session.actor.detach(MonoNs(ns_from_ms(quiet_ms)))
         self._look()
         self.server.advance(away_ms)
+        self.may_leave_at = self.server.world.now() + ns_from_ms(STAYS_MS)
         self.session.client, self.seen = Client(world=self.server.world), 0
         self.audit.come_back(says)
         self.session.actor.attach(self.session.client)
@@ -108,16 +125,19 @@ class ClientEvents(RuleBasedStateMachine):
     # What happens beside it. ----------------------------------------------------------------------------------------
 
     @rule(ms=st.sampled_from([120, 400, 900]))
-    def speak(self, ms: int) -> None:
+    def begin_to_speak(self, ms: int) -> None:
         self.session.say(ms)
 
-    @rule(ms=st.sampled_from([20, 150, 700, 1500]))
-    def wait(self, ms: int) -> None:
-        self.server.advance(ms)
+    @rule(ms=st.sampled_from([400, 900]), then_ms=st.sampled_from([100, 700, 2000]))
+    def speak(self, ms: int, then_ms: int) -> None:
+        self.session.say(ms)
+        self.server.advance(ms + then_ms)
 
-    @rule(on=st.booleans())
-    def turn_the_microphone(self, on: bool) -> None:
-        self.session._mic_on = on
+    @rule(ms=st.sampled_from([20, 150, 700, 1500]), microphone=st.sampled_from([True, True, True, False]))
+    def wait(self, ms: int, microphone: bool) -> None:
+        self.session._mic_on = microphone
+        self.server.advance(ms)
+        self.session._mic_on = True
 
     # What always holds. ---------------------------------------------------------------------------------------------
 
@@ -144,7 +164,12 @@ class ClientEvents(RuleBasedStateMachine):
             return
         self.session.mute()
         self._send({"type": "session.update", "session": {"audio": {"input": {"turn_detection": None}}}})
-        self.server.advance(40_000)
+        for _ in range(60):
+            self.server.advance(1000)
+            self.all_is_well()
+            if not self.audit.open:
+                break
+        self.server.advance(1000)
         self.all_is_well()
         self.audit.finish()
         self.session.leave()
@@ -155,7 +180,9 @@ class ClientEvents(RuleBasedStateMachine):
     # Inside. --------------------------------------------------------------------------------------------------------
 
     def _event(self, draw: Draw) -> dict[str, Any]:
-        return an_event(draw, [*self.audit.ids[-6:], *self.audit.items[:1], "mine", "other", "root", "item_none"])
+        return an_event(
+            draw, [*self.audit.items[-4:], *self.audit.items[:1], *self.audit.ids[-3:], "mine", "root", "item_none"]
+        )
 
     def _new_id(self) -> str:
         self.sent += 1
@@ -201,6 +228,7 @@ def _is_event(event: dict[str, Any]) -> bool:
 
 def test_whatever_a_client_sends() -> None:
     chosen = settings(
-        max_examples=EXAMPLES, stateful_step_count=STEPS, deadline=None, suppress_health_check=list(HealthCheck)
-    )
+        max_examples=int(EXAMPLES or 60), stateful_step_count=STEPS, derandomize=EXAMPLES is None, deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
     run_state_machine_as_test(ClientEvents, settings=chosen)
