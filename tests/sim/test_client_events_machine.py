@@ -192,10 +192,11 @@ class ClientEvents(RuleBasedStateMachine):
         event_id = self._new_id()
         event = event | {"event_id": event_id}
         note(json.dumps(event)[:400])
-        there = event.get("item_id") in self.audit.items
+        there, config = event.get("item_id") in self.audit.items, self.session.actor._core.config
         self.session.actor.receive(json.dumps(event))
         told = self._look()
         own = [each for each in told if each["type"] == "error" and each["error"]["event_id"] == event_id]
+        assert not own or self.session.actor._core.config is config, "taken in part"
         if not _is_event(event):
             assert len(own) == 1, event
             return

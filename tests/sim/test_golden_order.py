@@ -185,23 +185,25 @@ def test_the_user_interrupts(transport: TransportName) -> None:
     """)  # fmt: skip
 
 
-def test_the_user_interrupts_what_was_all_sent(transport: TransportName) -> None:
-    if transport == "webrtc":
-        pytest.skip("a call is sent no faster than it is heard")
+def test_the_user_interrupts_behind_the_end_of_the_response(transport: TransportName) -> None:
+    """What sounds on when the response is done is cut, and there is no second end."""
     story = begin(transport, COUNT, "Yes.")
     ask(story)
-    story.wait(1500)
+    while not story.session.client.of("response.done"):
+        story.wait(100)
     item = story.newest("response.done")["response"]["output"][0]["id"]
     story.table()
     story.say(700)
-    story.send("conversation.item.truncate", item_id=item, content_index=0, audio_end_ms=900)
+    if transport == "websocket":
+        story.send("conversation.item.truncate", item_id=item, content_index=0, audio_end_ms=900)
     story.wait(3000)
     check(story, f"""
         input_audio_buffer.speech_started           item3
-        > conversation.item.truncate
+        webrtc output_audio_buffer.cleared          reply1
+        websocket > conversation.item.truncate
         conversation.item.truncated                 item2 0
         {turn("item3", "item2")}
-        {spoken("reply2", "item4", "item3", "Yes.")}
+        {spoken("reply2", "item4", "item3", "Yes.", metrics="webrtc duplex.metrics reply2")}
     """)  # fmt: skip
 
 
