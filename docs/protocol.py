@@ -127,6 +127,7 @@ input_audio_buffer.committed                               once all that was app
 conversation.item.added, conversation.item.done            the user's item
 > response.create                                          may follow the commit at once: response.created then comes
 response.created, rate_limits.updated                      before committed, and the output behind the transcript
+conversation.item.input_audio_transcription.delta          the rest of the words
 conversation.item.input_audio_transcription.completed
 response.output_item.added …                               as above""",
     "A session of type transcription": """\

@@ -12,6 +12,7 @@ import pytest
 from duplex_models.sim import SimOptions
 
 from duplex.protocol import TransportName
+from tests.sim.lifecycles import holds
 from tests.sim.story import Story, rows
 from tests.sim.test_item_images import image
 from tests.sim.world import Server
@@ -42,9 +43,12 @@ def ask(story: Story, words: str = "Go.") -> None:
     story.send("response.create")
 
 
-def check(story: Story, table: str) -> None:
-    """Compare all that passed since the last look with a table."""
-    assert story.table() == rows(table, story.transport)
+def check(story: Story, table: str, documented: str | None = None) -> None:
+    """Compare all that passed since the last look with a table, and the table with a lifecycle of docs/protocol.md."""
+    expected = rows(table, story.transport)
+    assert story.table() == expected
+    if documented is not None:
+        assert holds(documented, expected, story.transport)
     story.server.check()
 
 
@@ -125,7 +129,7 @@ def test_a_session_begins(transport: TransportName) -> None:
     check(story, """
         session.created
         conversation.created
-    """)  # fmt: skip
+    """, "A session begins")  # fmt: skip
 
 
 def test_a_spoken_turn_and_its_answer(transport: TransportName) -> None:
@@ -135,7 +139,7 @@ def test_a_spoken_turn_and_its_answer(transport: TransportName) -> None:
         input_audio_buffer.speech_started           item1
         {turn("item1", "None")}
         {spoken("reply1", "item2", "item1", "One two.", metrics="webrtc duplex.metrics reply1")}
-    """)  # fmt: skip
+    """, "A spoken turn and its answer")  # fmt: skip
 
 
 def test_a_typed_turn(transport: TransportName) -> None:
@@ -147,7 +151,7 @@ def test_a_typed_turn(transport: TransportName) -> None:
         {user("item1", "None", "input_text 'Go.'")}
         > response.create
         {spoken("reply1", "item2", "item1", "One two.")}
-    """)  # fmt: skip
+    """, "A typed turn")  # fmt: skip
 
 
 def test_an_answer_in_text(transport: TransportName) -> None:
@@ -159,7 +163,7 @@ def test_an_answer_in_text(transport: TransportName) -> None:
         {user("item1", "None", "input_text 'Go.'")}
         > response.create
         {written("reply1", "item2", "item1", "One two.")}
-    """)  # fmt: skip
+    """, "An answer in text")  # fmt: skip
 
 
 def test_the_user_interrupts(transport: TransportName) -> None:
@@ -182,7 +186,7 @@ def test_the_user_interrupts(transport: TransportName) -> None:
         websocket conversation.item.truncated       item2 0
         {turn("item3", "item2")}
         {spoken("reply2", "item4", "item3", "Yes.", metrics="webrtc duplex.metrics reply2")}
-    """)  # fmt: skip
+    """, "The user interrupts")  # fmt: skip
 
 
 def test_the_user_interrupts_behind_the_end_of_the_response(transport: TransportName) -> None:
@@ -222,7 +226,7 @@ def test_the_client_interrupts(transport: TransportName) -> None:
         {closing("reply1", "item2", "item1", COUNT, "cancelled client_cancelled", "One two three four")}
         webrtc conversation.item.truncated          item2 0
         webrtc > output_audio_buffer.clear
-    """)  # fmt: skip
+    """, "The client interrupts")  # fmt: skip
 
 
 def test_the_client_clears_what_sounds(transport: TransportName) -> None:
@@ -270,7 +274,7 @@ def test_the_model_calls_a_function(transport: TransportName) -> None:
         conversation.item.done                      item3 function_call_output completed after item2
         > response.create
         {spoken("reply2", "item4", "item3", "The function gave rain.")}
-    """)  # fmt: skip
+    """, "The model calls a function")  # fmt: skip
 
 
 def test_a_response_beside_the_conversation(transport: TransportName) -> None:
@@ -288,7 +292,7 @@ def test_a_response_beside_the_conversation(transport: TransportName) -> None:
         response.content_part.done                  reply1 item1 0 0 text 'One two.'
         response.output_item.done                   reply1 0 item1 assistant completed output_text 'One two.'
         response.done                               reply1 beside completed item1:completed
-    """)  # fmt: skip
+    """, "A response beside the conversation")  # fmt: skip
 
 
 def test_a_spoken_response_beside_the_conversation(transport: TransportName) -> None:
@@ -354,7 +358,7 @@ def test_nobody_speaks(transport: TransportName) -> None:
         {user("item3", "item2", "input_audio")}
         conversation.item.input_audio_transcription.completed   item3 0
         {spoken("reply2", "item4", "item3", "Are you there?")}
-    """)  # fmt: skip
+    """, "Nobody speaks")  # fmt: skip
 
 
 def test_push_to_talk(transport: TransportName) -> None:
@@ -386,7 +390,7 @@ def test_push_to_talk(transport: TransportName) -> None:
         conversation.item.input_audio_transcription.delta …     item1 0 'Hello there.'
         conversation.item.input_audio_transcription.completed   item1 0 'Hello there.'
         {chr(10).join(rest)}
-    """)  # fmt: skip
+    """, "Push to talk" if transport == "webrtc" else None)  # fmt: skip
 
 
 def test_the_client_sees_to_its_items(transport: TransportName) -> None:
@@ -441,7 +445,7 @@ def test_a_session_that_writes_down(transport: TransportName) -> None:
         {user("item1", "None", "input_audio")}
         conversation.item.input_audio_transcription.delta …     item1 0 ' there.'
         conversation.item.input_audio_transcription.completed   item1 0 'Hello there.'
-    """)  # fmt: skip
+    """, "A session of type transcription")  # fmt: skip
 
 
 def test_a_client_comes_back_and_says_what_it_saw(transport: TransportName) -> None:
