@@ -39,6 +39,7 @@ conversation.item.input_audio_transcription.delta …        while the user spea
 input_audio_buffer.speech_stopped
 input_audio_buffer.committed
 conversation.item.added, conversation.item.done            the user's item
+conversation.item.input_audio_transcription.delta          the rest of the words
 conversation.item.input_audio_transcription.completed      any time from here on
 response.created
 rate_limits.updated
@@ -46,6 +47,7 @@ response.output_item.added
 conversation.item.added                                    the assistant's item, empty
 response.content_part.added
 output_audio_buffer.started                                WebRTC
+duplex.metrics                                             when the first sound has left
 response.output_audio_transcript.delta …
 response.output_audio.delta …                              WebSocket
 response.output_audio.done
@@ -54,8 +56,7 @@ response.content_part.done
 response.output_item.done
 conversation.item.done
 response.done
-output_audio_buffer.stopped                                WebRTC, when all has been played
-duplex.metrics                                             when the first sound has left""",
+output_audio_buffer.stopped                                WebRTC, when all has been played""",
     "A typed turn": """\
 > conversation.item.create
 conversation.item.added, conversation.item.done
@@ -75,18 +76,20 @@ conversation.item.done
 response.done""",
     "The user interrupts": """\
 input_audio_buffer.speech_started                          at the confirmation, with an earlier audio_start_ms
+output_audio_buffer.cleared                                WebRTC
 response.output_audio.done … response.output_item.done     of what was open
 conversation.item.done                                     status incomplete; WebRTC: cut to what was heard
 response.done                                              status cancelled, reason turn_detected
-output_audio_buffer.cleared                                WebRTC
 conversation.item.truncated                                WebRTC
 > conversation.item.truncate                               WebSocket: only the client knows what it has played
 conversation.item.truncated                                WebSocket""",
     "The client interrupts": """\
 > response.cancel
-> output_audio_buffer.clear                                WebRTC
+output_audio_buffer.cleared                                WebRTC
+response.output_audio.done … conversation.item.done        of what was open
 response.done                                              status cancelled, reason client_cancelled
-output_audio_buffer.cleared                                WebRTC""",
+conversation.item.truncated                                WebRTC
+> output_audio_buffer.clear                                WebRTC: nothing is left to clear; alone it does the same""",
     "The model calls a function": """\
 response.created
 rate_limits.updated
@@ -115,7 +118,26 @@ response.done""",
 input_audio_buffer.timeout_triggered                       idle_timeout_ms after all has been played
 input_audio_buffer.committed
 conversation.item.added, conversation.item.done            the user's item, empty
+conversation.item.input_audio_transcription.completed      empty
 response.created …                                         as above""",
+    "Push to talk": """\
+> input_audio_buffer.append …                              WebSocket
+> input_audio_buffer.commit
+input_audio_buffer.committed                               once all that was appended is analysed
+conversation.item.added, conversation.item.done            the user's item
+> response.create                                          may follow the commit at once: response.created then comes
+response.created, rate_limits.updated                      before committed, and the output behind the transcript
+conversation.item.input_audio_transcription.delta          the rest of the words
+conversation.item.input_audio_transcription.completed
+response.output_item.added …                               as above""",
+    "A session of type transcription": """\
+input_audio_buffer.speech_started
+conversation.item.input_audio_transcription.delta …        while the user speaks
+input_audio_buffer.speech_stopped
+input_audio_buffer.committed
+conversation.item.added, conversation.item.done            the user's item
+conversation.item.input_audio_transcription.delta          the rest of the words
+conversation.item.input_audio_transcription.completed""",
     "A client comes back, and says what it saw last": """\
 response.output_text.delta …                               what it missed, such as the end of a response: as it was,
 response.done                                              with the ids it had

@@ -16,7 +16,9 @@ One reply on the wire, and which core event says it (text replies have `output_t
       response.content_part.done, response.output_item.done,
       conversation.item.done                                       ReplyDone, if output had started
     response.done                                                  ReplyDone
-    output_audio_buffer.stopped | cleared              (WebRTC)    PlayoutStopped | PlayoutCleared
+    output_audio_buffer.stopped                        (WebRTC)    PlayoutStopped
+
+A cut tells output_audio_buffer.cleared (PlayoutCleared, WebRTC) before what closes the reply.
 
 An out-of-band reply has the same, without what tells of the conversation.
 

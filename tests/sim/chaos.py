@@ -53,10 +53,16 @@ def act(session: Session, action: str, number: int) -> None:
 
 
 class Watch:
-    """Looks at one session after every step."""
+    """Looks at one session after every step.
 
-    def __init__(self, session: Session) -> None:
+    Args:
+        session: under watch.
+        live: its input comes in real time, so that the clock bounds what can have been heard.
+    """
+
+    def __init__(self, session: Session, live: bool = True) -> None:
         self._session = session
+        self._live = live
         self._fronts: dict[str, tuple[int, int]] = {}
         self._watermark = 0
         self._seen = 0
@@ -82,6 +88,6 @@ class Watch:
         )
         assert self._session.actor.egress.waiting <= 48 * server.settings.pacing.generated_ms_max + 48_000
         for when, effect in self._session.effects[self._seen :]:
-            if isinstance(effect, SubmitUtterance):
+            if self._live and isinstance(effect, SubmitUtterance):
                 assert effect.span.end <= when * 48_000 // 10**9 + 960
         self._seen = len(self._session.effects)

@@ -46,7 +46,7 @@ def _ended(steps: list[TextDelta | CallDelta], prompt: Prompt) -> list[TextDelta
     """Return a reply up to its greatest length, with what its last delta says."""
     kept = steps[: prompt.tokens_max]
     finish = "stop" if len(kept) == len(steps) else "length"
-    last = kept[-1]
+    last = kept[-1] if kept else None
     if isinstance(last, TextDelta):
         kept.pop()
     else:
