@@ -141,49 +141,71 @@ def test_c37_a_commit_within_five_milliseconds_of_the_servers_own_is_empty() -> 
 # C41: the lifecycle. -------------------------------------------------------------------------------------------------
 
 
+class ResponsesCheck:
+    """Follows responses through created, items, parts, deltas, and their end, as a client's state machine does."""
+
+    def __init__(self) -> None:
+        self.running: set[str] = set()
+        self.items: dict[str, Any] = {}
+        """Items that have begun and not ended, by id: the event that began them."""
+        self.parts: dict[str, str] = {}
+        """Their content parts: the words so far."""
+        self.ended: list[dict[str, Any]] = []
+
+    def take(self, event: dict[str, Any]) -> None:
+        kind = event["type"].removeprefix("response.")
+        if kind == "created":
+            self.running.add(event["response"]["id"])
+        elif kind.startswith("output_item."):
+            self._item(kind, event)
+        elif kind in ("output_audio_transcript.delta", "output_text.delta"):
+            assert self.items[event["item_id"]]["output_index"] == event["output_index"]
+            self.parts[event["item_id"]] += event["delta"]
+        elif kind in ("output_audio_transcript.done", "output_text.done"):
+            assert event.get("transcript", event.get("text")) == self.parts[event["item_id"]]
+        elif kind.startswith("content_part."):
+            self._part(kind, event["item_id"])
+        elif kind == "done":
+            self._done(event["response"])
+
+    def _item(self, kind: str, event: dict[str, Any]) -> None:
+        name = event["item"]["id"]
+        assert event["response_id"] in self.running
+        if kind == "output_item.added":
+            assert event["output_index"] == len(self.ended) + len(self.items)
+            self.items[name] = event
+            return
+        assert self.items.pop(name)["output_index"] == event["output_index"]
+        assert name not in self.parts
+        assert event["item"]["status"] in ("completed", "incomplete")
+        self.ended.append(event)
+
+    def _part(self, kind: str, item: str) -> None:
+        if kind == "content_part.added":
+            assert item in self.items
+            self.parts[item] = ""
+        else:
+            del self.parts[item]
+
+    def _done(self, response: dict[str, Any]) -> None:
+        self.running.remove(response["id"])
+        assert not self.items and not self.parts
+        items = [event["item"] for event in sorted(self.ended, key=lambda event: int(event["output_index"]))]
+        assert [(item["id"], item["status"]) for item in response["output"]] == [(i["id"], i["status"]) for i in items]
+        assert response["usage"]["input_tokens"] >= 0
+        self.ended.clear()
+
+
 def check_responses(session: Session) -> None:
-    """Follow each response through created, items, parts, deltas, and its end, as a client's state machine does."""
+    """Check the whole life of each response of a session whose responses do not overlap, and each event's own form."""
+    check = ResponsesCheck()
+    for _, event in session.client.events:
+        if not event["type"].startswith("duplex."):
+            assert SERVER_EVENT.validate_python(event, strict=True).type == event["type"]
+        check.take(event)
+    assert not check.running
     ids = [event["event_id"] for _, event in session.client.events]
     assert len(ids) == len(set(ids))
-    open_items: dict[str, dict[str, Any]] = {}
-    open_parts: dict[str, str] = {}
-    finished: dict[str, list[dict[str, Any]]] = {}
-    running: set[str] = set()
-    for _, event in session.client.events:
-        kind = event["type"]
-        if not kind.startswith("duplex."):
-            assert SERVER_EVENT.validate_python(event, strict=True).type == kind
-        if kind == "response.created":
-            running.add(event["response"]["id"])
-        elif kind == "response.output_item.added":
-            assert event["response_id"] in running
-            assert event["output_index"] == len(finished.get(event["response_id"], [])) + len(open_items)
-            open_items[event["item"]["id"]] = event
-        elif kind == "response.content_part.added":
-            assert event["item_id"] in open_items
-            open_parts[event["item_id"]] = ""
-        elif kind in ("response.output_audio_transcript.delta", "response.output_text.delta"):
-            assert open_items[event["item_id"]]["output_index"] == event["output_index"]
-            open_parts[event["item_id"]] += event["delta"]
-        elif kind in ("response.output_audio_transcript.done", "response.output_text.done"):
-            assert event.get("transcript", event.get("text")) == open_parts[event["item_id"]]
-        elif kind == "response.content_part.done":
-            del open_parts[event["item_id"]]
-        elif kind == "response.output_item.done":
-            began = open_items.pop(event["item"]["id"])
-            assert began["item"]["id"] not in open_parts
-            assert began["output_index"] == event["output_index"]
-            assert event["item"]["status"] in ("completed", "incomplete")
-            finished.setdefault(event["response_id"], []).append(event)
-        elif kind == "response.done":
-            response = event["response"]
-            running.remove(response["id"])
-            assert not open_items and not open_parts
-            ended = sorted(finished.pop(response["id"], []), key=lambda done: int(done["output_index"]))
-            assert [item["id"] for item in response["output"]] == [done["item"]["id"] for done in ended]
-            assert [item["status"] for item in response["output"]] == [done["item"]["status"] for done in ended]
-            assert response["usage"]["input_tokens"] >= 0
-    assert not running and not finished
 
 
 def whole(server: Server, session: Session) -> None:
