@@ -34,7 +34,7 @@ from duplex_models.sim import create
 
 from benchmarks.report import quantiles, write
 from duplex.actor.host import SessionHost
-from duplex.config import ModelSettings, ServerSettings, Settings
+from duplex.config import AdmissionSettings, ModelSettings, ServerSettings, Settings
 from duplex.protocol import WireEncoder, to_json
 from duplex.server.serve import listening
 from duplex.session.events import ItemView, ReplyAudio, ReplyCreated, ReplyOutputStarted, ReplyView
@@ -224,6 +224,7 @@ def main() -> None:
     settings = Settings(
         server=ServerSettings(port=0, sessions_max=max(SESSIONS) + 1), log_level="error",
         model=ModelSettings(pack="sim", options={"vad": "level"}),
+        admission=AdmissionSettings(measured=False),  # a hundred sessions behind one that fills the core
     )  # fmt: skip
     configure_logging(settings.log_level)
     deltas = {str(ms): delta_cost(ms, chosen.deltas) for ms in DELTA_MS}
