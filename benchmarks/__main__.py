@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 ALL = (
-    ("core",), ("recording",), ("plan_cost",), ("barge_in_sim",), ("turn_taking",), ("echo",), ("overhead",), ("barge_in",), ("ttfas",),
+    ("core",), ("protocol",), ("recording",), ("plan_cost",), ("barge_in_sim",), ("turn_taking",), ("echo",), ("overhead",), ("barge_in",), ("ttfas",),
     ("playback_front",), ("tools",), ("admission",),
     ("live",), ("sim_vs_live",), ("simulator",), ("sim_parameters",), ("startup", "--fresh"),
     ("soak_sim",), ("soak_live",),

@@ -72,6 +72,31 @@ def core(f: dict[str, Any]) -> list[Row]:
     return rows
 
 
+_EVENTS = {
+    "retrieve": "an item is asked for",
+    "create and delete": "an item is made, or deleted again",
+    "update": "the session is changed, and told whole",
+    "refused": "a cancel of nothing is refused",
+    "append": "20 ms of audio come in",
+}
+
+
+def protocol(f: dict[str, Any]) -> list[Row]:
+    rows = [
+        (
+            f"client events a second on one core, {sessions} session(s): {_EVENTS[kind]}", "",
+            f"{at['events_per_s_and_core']:,} ({at['us_per_event']} µs each)",
+        )
+        for sessions in ("1", "100")
+        for kind, by_sessions in f["events"].items()
+        for at in (by_sessions[sessions],)
+    ]  # fmt: skip
+    for ms, cost in f["delta_us_by_ms_of_audio"].items():
+        shown = f"p50 {cost['p50']:.1f}, p99 {cost['p99']:.1f} µs (n = {cost['n']:.0f})"
+        rows.append((f"a delta of {ms} ms of audio: core event → numbered, kept for a resume, JSON text", "", shown))
+    return [*rows, ("load average", "", ", ".join(f"{load:.1f}" for load in f["load_average"]))]
+
+
 def recording(f: dict[str, Any]) -> list[Row]:
     loop, thread, voiced = f["loop_us_per_step"], f["thread"], f["thread_with_voice"]
     return [
@@ -375,6 +400,7 @@ SECTIONS: tuple[tuple[str, str, Callable[[dict[str, Any]], list[Row]]], ...] = (
     ("playback_front", "How well the listener's place in a reply is known", playback_front),
     ("overhead", "What the server adds", overhead),
     ("core", "What the core costs", core),
+    ("protocol", "What the protocol costs", protocol),
     ("recording", "What recording costs", recording),
     ("echo", "What the audio path carries", echo),
     ("plan_cost", "What the scheduler costs", plan_cost),

@@ -289,6 +289,10 @@ _ROWS: Final = (
                 ),
             ),
             Panel(
+                title="Unknown fields in client events", kind="timeseries", unit="ops",
+                queries=((total("duplex_unknown_fields_total", "event"), "{{event}}"),),
+            ),
+            Panel(
                 title="Asked for", kind="timeseries", unit="ops", stacked=True,
                 queries=((total("duplex_admission_total", "decision, reason"), "{{decision}} {{reason}}"),),
             ),

@@ -123,7 +123,8 @@ class SessionActor:
         self._closed = False
         self._cancel_timer: Callable[[], None] | None = None
         self._armed: MonoNs | None = None
-        self.unknown_fields: Counter[str] = Counter()
+        self._unknown_fields: Counter[str] = Counter()
+        """Fields of client events that nobody knows, by event, until they are observed."""
         self._watch = None
         if context.watch is not None:
             self._watch = context.watch.session(session_id, conversation_id, transport_name, self._executor.now())
@@ -205,8 +206,11 @@ class SessionActor:
             transport=self._transport_name,
             profile=self._context.profile,
             arrived=self._microphone.arrived,
-            unknown_fields=self.unknown_fields,
+            unknown_fields=self._unknown_fields,
         )
+        while self._unknown_fields:
+            kind, count = self._unknown_fields.popitem()
+            self._context.observe("duplex_unknown_fields_total", count, {"event": kind})
         if side is not None:
             self.post(side.signed(message))
         elif self.resumable and self._seen.repeated(message.event_id):

@@ -84,7 +84,11 @@ _ReplyEvent = ReplyCreated | ReplyOutputStarted | ReplyText | ReplyAudio | Reply
 
 def to_json(event: _Event) -> str:
     """Return an event as JSON text in ASCII, which every transport can carry whatever a model wrote."""
-    return json.dumps(event, separators=(",", ":"))
+    return _WRITER.encode(event)
+
+
+_WRITER = json.JSONEncoder(separators=(",", ":"))
+"""`json.dumps` would make one for each event."""
 
 
 @dataclass(slots=True)
@@ -363,13 +367,18 @@ class WireEncoder:
         return closed
 
 
-def _chars_in(value: object) -> int:
-    """Return the length of all text in an event, or in a part of one."""
-    if isinstance(value, str):
-        return len(value)
-    if isinstance(value, dict):
-        return sum(map(_chars_in, value.values()))
-    return sum(map(_chars_in, value)) if isinstance(value, list | tuple) else 0
+def _chars_in(event: _Event) -> int:
+    """Return the length of all text in an event."""
+    chars, left = 0, list(event.values())
+    while left:
+        value = left.pop()
+        if isinstance(value, str):
+            chars += len(value)
+        elif isinstance(value, dict):
+            left.extend(value.values())
+        elif isinstance(value, list | tuple):
+            left.extend(value)
+    return chars
 
 
 _AUDIO_DELTA = "response.output_audio.delta"

@@ -43,7 +43,7 @@ def read_object(text: str) -> dict[str, Any]:
     elif text.count("[") + text.count("{") > _BRACKETS_MAX:
         raise RemoteProtocolError(errors.EVENT_TOO_LARGE, f"An event has at most {_BRACKETS_MAX} brackets.")
     try:
-        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
+        value = _READER.decode(text)
     except RecursionError:
         raise _too_deep() from None
     except ValueError as error:  # also an integer of thousands of digits
@@ -64,6 +64,10 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse_constant(name: str) -> Any:
     raise RemoteProtocolError(errors.INVALID_JSON, f"The event is not valid JSON: {name} is not a JSON number.")
+
+
+_READER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse_constant)
+"""`json.loads` would make one for each event."""
 
 
 def _check(root: dict[str, Any]) -> None:

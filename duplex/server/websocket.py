@@ -50,7 +50,7 @@ class WebSocketRoute:
         # Text frames are taken as bytes: text that is not UTF-8 gets an error event instead of a closed connection.
         socket = web.WebSocketResponse(
             protocols=(_SUBPROTOCOL,),
-            max_msg_size=self._settings.event_bytes_max,
+            max_msg_size=self._settings.event_bytes_max + 1,  # aiohttp refuses what is not smaller
             timeout=self._settings.close_timeout_s,
             autoping=False,
             compress=False,

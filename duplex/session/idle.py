@@ -2,7 +2,8 @@
 
     reply ▇▇▇▇▇▇▇▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁│ timeout_triggered, an empty turn is committed, the next reply
                  │◄── idle_timeout_ms ──►│
-             heard to its end     a cough begins the time anew; a turn with words ends it, until the next reply
+             heard to its end     a cough begins the time anew; a turn with words ends it, until the next reply,
+                                  and so does a session without the timeout: switched on again, it does not fire at once
 
 Source: `openai.types.realtime.InputAudioBufferTimeoutTriggered` (openai 3.57.0).
 """
@@ -42,6 +43,7 @@ class Idle:
     def look(self, now: MonoNs) -> None:
         """Note whether anything is going on."""
         if self._timeout_ms is None:
+            self._timer.disarm()
             return
         shared, ear = self._shared, self._ear
         busy = self._replies.awaited or self._replies.away or self._lifetime.over or ear.hearing
@@ -50,7 +52,7 @@ class Idle:
 
     def spoken(self) -> None:
         """The user has said something."""
-        self._timer.spoken()
+        self._timer.disarm()
 
     def deadline(self) -> MonoNs | None:
         """Return when `speak_up` has something to do; None: not at any time that is known."""
@@ -87,8 +89,8 @@ class IdleTimer:
         elif self._since is None:
             self._since, self._start = now, position
 
-    def spoken(self) -> None:
-        """The user has said something: only the next reply begins the time again."""
+    def disarm(self) -> None:
+        """Only the next reply begins the time again."""
         self._armed = False
         self._since = None
 
@@ -107,5 +109,5 @@ class IdleTimer:
         deadline = self.deadline(timeout_ms)
         if deadline is None or now < deadline:
             return None
-        self.spoken()
+        self.disarm()
         return self._start

@@ -186,6 +186,28 @@ async def test_a_client_that_does_not_read_is_closed_at_the_bound() -> None:
             await until(lambda: sink.events[-1] == "closed:error", "the session is closed")
 
 
+async def test_an_event_larger_than_was_agreed_is_refused_by_the_clients_own_stack(plane: Plane) -> None:
+    client = Client()
+    async with session(plane, client) as (_, sink):
+        await until(lambda: client.messages, "the first event")
+        assert client.data is not None
+        with pytest.raises(ValueError, match="only supports messages"):
+            client.data.send("x" * 16 * 2**20)
+        client.data.send("small")
+        await until(lambda: sink.received == ["small"], "the next event")
+
+
+async def test_c73_a_client_that_sends_an_event_without_end_is_closed(plane: Plane) -> None:
+    """16 MiB past the client's own stack: it is not put together, and the session ends at the bound."""
+    client = Client()
+    async with session(plane, client) as (_, sink):
+        await until(lambda: client.messages, "the first event")
+        assert client.data is not None and client.data.id is not None and client.pc.sctp is not None
+        await client.pc.sctp._send(client.data.id, WEBRTC_STRING, bytes(16 * 2**20))
+        await until(lambda: sink.events[-1] == "closed:error", "the session is closed")
+        assert sink.received == []
+
+
 async def test_an_event_larger_than_the_client_takes_is_dropped_alone(plane: Plane) -> None:
     client = Client()
     async with session(plane, client) as (peer, sink):

@@ -109,6 +109,6 @@ def test_a_cough_begins_the_time_anew_and_a_turn_ends_it() -> None:
     assert idle.take(5000, MonoNs(10 * second)) is None
     look(11, playing=True)
     look(12)
-    idle.spoken()
+    idle.disarm()
     look(13)
     assert idle.deadline(5000) is None
