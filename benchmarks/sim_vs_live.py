@@ -31,6 +31,7 @@ import numpy as np
 from benchmarks.browser_call import server_process
 from benchmarks.live import favoured
 from benchmarks.report import write
+from duplex.config import TurnSettings
 from loadgen import trace as traces
 from loadgen.sim.network import Network
 from loadgen.sim.person import TurnRow
@@ -98,7 +99,8 @@ def simulated(profile: Profile, sessions: Sequence[SessionTrace]) -> list[list[T
     network = Network(
         delay_ms=0, jitter_ms=0, loss=0, server_buffer_ms=_WINDOW_WAIT_MS, client_buffer_ms=_EAR_MS
     )  # fmt: skip
-    options = Options(network=network, patience_s=_PATIENCE_S, admission=False)
+    looks = TurnSettings().model_dump(include={"first_look_ms", "look_every_ms"})  # those of the server beside it
+    options = Options(network=network, patience_s=_PATIENCE_S, admission=False, settings={"turn": looks})
     return [
         World(profile, "listener", options, seed).run(sessions, concurrency=_TALKERS).rows for seed in range(_SEEDS)
     ]

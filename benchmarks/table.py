@@ -143,35 +143,48 @@ def barge_in_sim(f: dict[str, Any]) -> list[Row]:
     ]
 
 
-def turn_taking(f: dict[str, Any]) -> list[Row]:
-    def share(figure: dict[str, Any]) -> str:
-        return f"{figure['hits']} of {figure['n']}, {figure['percent']} % (95 %: {figure['from']}–{figure['to']})"
+def _share(figure: dict[str, Any]) -> str:
+    return f"{figure['hits']} of {figure['n']}, {figure['percent']} % (95 %: {figure['from']}–{figure['to']})"
 
+
+def _alone(kinds: dict[str, Any]) -> list[Row]:
+    """Turns with nothing before them."""
+    rows = [
+        (f"spoken in one, {group}: turn ended inside", "", _share(figure["turn_ended_in_pause"]))
+        for group, figure in kinds.get("fluent", {}).get("by_group", {}).items()
+    ]
+    if "fluent" in kinds:
+        rows.append(("— end of one → its answer, heard (simulated)", "", _q(kinds["fluent"]["answer_ms"])))
+    if "finished" in kinds:
+        rows.append(
+            ("held-out short turns held for over 1 s for nothing", "", _share(kinds["finished"]["answered_late"]))
+        )
+        rows.append(("— end of one → its answer, heard (simulated)", "", _q(kinds["finished"]["answer_ms"])))
+    return rows
+
+
+def turn_taking(f: dict[str, Any]) -> list[Row]:
     kinds, goals = f["kinds"], {"cough": "0", "click": "0", "backchannel": "≤ 20 %"}
     real, over_echo = kinds["interruption"], kinds["voice over echo"]
     rows = [
-        ("real interruptions silent within 550 ms, heard", "≥ 98 %", share(real["stopped_in_time"])),
+        ("real interruptions silent within 550 ms, heard", "≥ 98 %", _share(real["stopped_in_time"])),
         ("— labelled onset → silence heard", "", _q(real["stop_ms"])),
-        ("— missed", "", share(real["missed"])),
-        ("voices 10 dB over an echo of −20 dB, silent within 550 ms", "", share(over_echo["stopped_in_time"])),
+        ("— missed", "", _share(real["missed"])),
+        ("voices 10 dB over an echo of −20 dB, silent within 550 ms", "", _share(over_echo["stopped_in_time"])),
     ]
     for kind in ("backchannel", "cough", "click", "knocks", "typing", "far speaker"):
-        rows.append((f"{kind}: false cuts", goals.get(kind, ""), share(kinds[kind]["false_cuts"])))
-    rows.append(("backchannel: withheld, then let go", "", share(kinds["backchannel"]["false_holds"])))
+        rows.append((f"{kind}: false cuts", goals.get(kind, ""), _share(kinds[kind]["false_cuts"])))
+    rows.append(("backchannel: withheld, then let go", "", _share(kinds["backchannel"]["false_holds"])))
     for group, figure in kinds["echo"]["by_group"].items():
-        rows.append((f"echo {group}: false cuts", "0" if group.startswith("-20") else "", share(figure["false_cuts"])))
+        rows.append((f"echo {group}: false cuts", "0" if group.startswith("-20") else "", _share(figure["false_cuts"])))
     for kind in ("pause", "held-out pause"):
         for group, figure in kinds.get(kind, {}).get("by_group", {}).items():
-            rows.append((f"{kind}, {group}: turn ended in it", "", share(figure["turn_ended_in_pause"])))
-    if "finished" in kinds:
-        rows.append(
-            ("held-out short turns held for over 1 s for nothing", "", share(kinds["finished"]["answered_late"]))
-        )
-        rows.append(("— end of one → its answer, heard (simulated)", "", _q(kinds["finished"]["answer_ms"])))
+            rows.append((f"{kind}, {group}: turn ended in it", "", _share(figure["turn_ended_in_pause"])))
+    rows += _alone(kinds)
     rows.append(("end of a question → its answer, heard (simulated)", "", _q(f["answer_ms"])))
     for point in f["curve"]:
         setting = f"{point['confirm']}, {'confirm' if point['confirm'] == 'duration' else 'hold'}_ms = {point['ms']}"
-        cut = f"stop p95 {point['stop_ms']['p95']:.0f} ms; backchannels cut {share(point['backchannel_cut'])}"
+        cut = f"stop p95 {point['stop_ms']['p95']:.0f} ms; backchannels cut {_share(point['backchannel_cut'])}"
         rows.append((f"trade-off: {setting}", "", cut))
     for point in f["patience"]:
         ended = "; ".join(f"{group} {figure['percent']} %" for group, figure in point["ended_in_pause"].items())

@@ -28,7 +28,8 @@ PATIENCE: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("eagerness auto", "auto", {}),
     ("without words", "auto", {"unfinished": {"language": ""}}),
     ("end_probability 0.8", "auto", {"turn": {"end_probability": 0.8}}),
-    ("first_look_ms 400", "auto", {"turn": {"first_look_ms": 400}}),
+    ("first_look_ms 200", "auto", {"turn": {"first_look_ms": 200}}),
+    ("first_look_ms 480", "auto", {"turn": {"first_look_ms": 480}}),
     ("first_look_ms 600", "auto", {"turn": {"first_look_ms": 600}}),
     ("eagerness low", "low", {}),
     ("low, end_probability 0.9", "low", {"turn": {"end_probability": 0.9}}),
@@ -99,7 +100,7 @@ def _point(settings: BargeInSettings, outcomes: Sequence[Outcome]) -> dict[str, 
 
 def patience(chosen: Sequence[Case], ears: Ears) -> list[dict[str, Any]]:
     """Return the other trade-off: how soon questions are answered, and how often a pause is taken for an end."""
-    paused = [case for case in chosen if case.kind == "pause"]
+    paused = [case for case in chosen if case.kind in ("pause", "fluent")]
     asked = [case for case in chosen if case.kind == "cough" and case.group in CURVE_KINDS["cough"]]
     points = []
     for name, eagerness, changes in PATIENCE:

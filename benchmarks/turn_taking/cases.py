@@ -4,6 +4,7 @@
     ├─quiet──┼─question─┼──reply begins──┼─event──┼──────── 3 s ─────┤
     ├─quiet──┼─half a sentence─┼─pause─┼─the rest─┼──── 3 s ─────────┤     kinds "pause" and "held-out pause"
     ├─quiet──┼─a short turn─┼──── 3 s ─────────┤                          kind "finished"
+    ├─quiet──┼─a sentence───┼──── 3 s ─────────┤                          kind "fluent"
 
 Echo is no part of the recording: the room mixes what the server really sends into the microphone, later and quieter. All levels
 are of the whole: the user's voice at −26 dBFS, the room's noise at −60 dBFS unless a case says otherwise.
@@ -102,6 +103,7 @@ def cases() -> list[Case]:
         *_far(),
         *_pauses(),
         *_held_out(),
+        *_fluent(),
     ]
 
 
@@ -196,12 +198,27 @@ def _held_out() -> Iterator[Case]:
             for number, (before, after) in enumerate(parts):
                 yield _paused(number, "held-out pause", kind, before, pause_s, after)
     for number in range(len(FINISHED)):
-        name = f"finished-{number:02d}"
-        end = round(BEFORE_S + seconds(name), 3)
-        yield Case(
-            name=name, kind="finished", group="held-out", expected=ANSWERED, onset_s=BEFORE_S, offset_s=end, question_end_s=None,
-            length_s=round(end + AFTER_S, 2), reply=number % 4, sounds=((name, BEFORE_S, VOICE_DB),),
-        )  # fmt: skip
+        yield _alone(number, "finished", "held-out", ANSWERED, f"finished-{number:02d}")
+
+
+def _fluent() -> Iterator[Case]:
+    """What was spoken in one, with no more of a pause than a comma makes: it is one turn."""
+    facts = [f"facts/{voice}-{i:02d}" for voice in ("af_sarah", "am_michael") for i in range(10)]
+    rests = [f"broken-{i:02d}-after" for i in range(len(BROKEN_OFF))]
+    rests += [f"complete-{i:02d}-after" for i in range(len(COMPLETE))]
+    sentences = _sentences()[:SENTENCES]
+    for group, names in (("sentence", sentences), ("question", facts), ("rest of a sentence", rests)):
+        for number, name in enumerate(names):
+            yield _alone(number, "fluent", group, ONE_TURN, name)
+
+
+def _alone(number: int, kind: str, group: str, expected: str, name: str) -> Case:
+    end = round(BEFORE_S + seconds(name), 3)
+    return Case(
+        name=name if kind == "finished" else f"{kind}-{name}", kind=kind, group=group, expected=expected, onset_s=BEFORE_S,
+        offset_s=end, question_end_s=None, length_s=round(end + AFTER_S, 2), reply=number % 4,
+        sounds=((name, BEFORE_S, VOICE_DB),),
+    )  # fmt: skip
 
 
 def _paused(number: int, kind: str, group: str, before: str, pause_s: float, after: str) -> Case:

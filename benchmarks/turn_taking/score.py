@@ -87,7 +87,8 @@ def figures_of(outcomes: Sequence[Outcome]) -> dict[str, Any]:
         return {"answered_late": held, "answer_ms": quantiles(answers, 1000)}
     if expected == ONE_TURN:
         early, aloud = part(outcomes, ended_early, cut_in)
-        return {"turn_ended_in_pause": early, "cut_in_on_pause": aloud}
+        answers = [answer for each in outcomes if (answer := latency_s(each)) is not None]
+        return {"turn_ended_in_pause": early, "cut_in_on_pause": aloud, "answer_ms": quantiles(answers, 1000)}
     if expected == CUT:
         stops = [stop for each in outcomes if (stop := stop_s(each)) is not None]
         within, missed, held = part(

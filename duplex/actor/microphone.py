@@ -98,8 +98,8 @@ class Microphone:
         self._appended_samples = 0
         self._backlog: deque[VoiceWindow] = deque()
         self._in_flight = 0
-        self._arrived: MonoNs | None = None
-        """When the newest input's packet came in."""
+        self._arrived = MonoNs(0)
+        """When the newest input's packet came in, or it was made up for one that never came; grows only, since work is done in its order."""
         self._ticked = Samples(0)
         self._ticks_in_flight = 0
         self._silence: Heard | None = None
@@ -109,7 +109,8 @@ class Microphone:
 
     def hear(self, pcm: Int16Array, arrived: MonoNs | None = None) -> None:
         """Take the next input audio: shape (n,), mono, 16 kHz; its packet came in at `arrived`."""
-        self._arrived = arrived
+        came = self._context.executor.now() if arrived is None else arrived
+        self._arrived = max(self._arrived, came)
         windows = self._ingress.push(self._processed(pcm))
         if windows:
             self._backlog.extend(windows)
@@ -215,8 +216,7 @@ class Microphone:
             self.hear(piece)
 
     def _submit_windows(self) -> None:
-        now = self._context.executor.now()
-        pace = Pace(since=now if self._arrived is None else self._arrived)
+        pace = Pace(since=self._arrived)
         while self._backlog and self._in_flight < _WINDOWS_IN_FLIGHT:
             window = self._backlog.popleft()
             self._in_flight += 1

@@ -66,11 +66,11 @@ class TurnSettings(Section):
     partial_every_ms: Ms = 700
     """Voice between two partial transcripts of a turn, for clients that want its words; 0 gives none. They are work for the
     stage's idle time, and are left out where one would take longer than `stages.idle_step_ms_max`."""
-    first_look_ms: Ms = 200
+    first_look_ms: Ms = 352
     """Silence after which it is decided whether the turn has ended (semantic_vad)."""
     first_look_ms_low: Ms = 800
     """The same for eagerness low, which lets people think inside a sentence."""
-    look_every_ms: Ms = 400
+    look_every_ms: Ms = 300
     """Silence between further looks while the end of turn is not sure."""
     end_probability: Probability = 0.5
     """Semantic probability above which the turn has ended."""

@@ -299,7 +299,13 @@ class World:
         self._decisions = hash((self._decisions, *numbers))
 
 
+_TURN = {"first_look_ms": 200, "look_every_ms": 400}
+"""Looks for the end of a turn, unless a plan says otherwise: those that the policies were compared with, earlier than a server's
+default, so that an answer's time is the engine's."""
+
+
 def _settings(policy: str, changed: Mapping[str, Any]) -> Settings:
     scheduling = SchedulingSettings.model_validate({"policy": policy} | dict(changed.get("scheduling", {})))
     others = {section: value for section, value in changed.items() if section != "scheduling"}
-    return Settings(**others, scheduling=scheduling)
+    turn = _TURN | dict(others.pop("turn", {}))
+    return Settings(**others, turn=turn, scheduling=scheduling)

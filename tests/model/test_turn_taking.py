@@ -9,7 +9,7 @@ import pytest
 from benchmarks.turn_taking.cases import Case, cases
 from benchmarks.turn_taking.room import Ears, Outcome, run
 from benchmarks.turn_taking.score import LATE_S, PACKET_S, WAY_IN_S, WAY_OUT_S, ended_early, latency_s, stop_s, was_cut
-from duplex.config import BargeInSettings, EchoSettings, Settings, UnfinishedSettings
+from duplex.config import BargeInSettings, EchoSettings, Settings, TurnSettings, UnfinishedSettings
 
 pytestmark = pytest.mark.model
 Play = Callable[..., Outcome]
@@ -69,6 +69,15 @@ def test_a_patient_session_lets_people_finish(play: Play) -> None:
     assert ended_early(play(case))
     patient = Settings().model_copy(update={"turn": Settings().turn.model_copy(update={"first_look_ms": 800})})
     assert not ended_early(play(case, patient))
+
+
+@pytest.mark.parametrize("name", ["s11", "s19", "complete-01-after"])
+def test_a_comma_is_no_end_of_a_turn(play: Play, name: str) -> None:
+    """ "Wait, stop, that is not what I meant." is silent for 290 ms in its middle."""
+    (case,) = (case for case in cases() if case.name == f"fluent-{name}")
+    outcome = play(case)
+    assert len(outcome.of("input_audio_buffer.committed")) == 1
+    assert ended_early(play(case, Settings(turn=TurnSettings(first_look_ms=200)))), "what makes it hard"
 
 
 def test_a_sentence_that_is_broken_off_is_waited_for_and_a_short_one_that_is_done_is_not(play: Play) -> None:

@@ -134,3 +134,26 @@ def test_an_interruption_is_heard_through_a_bad_network() -> None:
     assert session.client.of("response.done")[0]["response"]["status_details"]["reason"] == "turn_detected"
     assert session.sounding()[-1] - onset < ns_from_ms(650)
     server.check()
+
+
+def test_windows_are_analysed_in_the_order_of_the_audio_whenever_its_packets_came() -> None:
+    """The packet behind a late one came before it. What has waited longest is computed first: by that measure alone it would be
+    the wrong window."""
+    server = Server(SimOptions(vad="level"), seed=1)
+    session = server.connect()
+    session.mute()
+    analysed: list[int] = []
+
+    def noted(jobs):  # type: ignore[no-untyped-def]
+        analysed.extend(job.payload.span.start for job in jobs)
+        return step(jobs)
+
+    (vad,) = (stage for stage in server.pack.stages if stage.spec.name == "vad")
+    step = vad.step
+    vad.step = noted  # type: ignore[method-assign]
+    for n in range(20):
+        late = ns_from_ms(100 if n % 2 == 0 else 0)
+        session.actor.hear(np.zeros(512, np.int16), MonoNs(server.world.now() + late))
+    server.advance(500)
+    assert len(analysed) == 20 and analysed == sorted(analysed)
+    server.check()

@@ -276,10 +276,10 @@ def test_a_cough_over_a_reply_that_is_still_being_thought_holds_nothing_back(mom
 
 
 def test_a_voice_that_goes_on_before_the_reply_began_is_answered_with_what_came_before() -> None:
-    server = Server(SimOptions(vad="level", transcribe_s=0.4, transcripts=("first part", "second part")))
+    server = Server(SimOptions(vad="level", transcribe_s=0.6, transcripts=("first part", "second part")))
     session = server.connect()
     session.say(700)
-    server.advance(700 + 240)  # committed; its words are on their way
+    server.advance(700 + 400)  # committed; its words are on their way
     assert "input_audio_buffer.committed" in session.client.types()
     session.say(1200)
     server.advance(7500)
@@ -290,10 +290,10 @@ def test_a_voice_that_goes_on_before_the_reply_began_is_answered_with_what_came_
 
 
 def test_noise_that_cut_an_unheard_reply_leaves_the_question_answered() -> None:
-    server = Server(SimOptions(vad="level", first_token_s=0.8, transcripts=("a question", "")))
+    server = Server(SimOptions(vad="level", first_token_s=1.0, transcripts=("a question", "")))
     session = server.connect()
     session.say(700)
-    server.advance(700 + 300)
+    server.advance(700 + 440)
     session.say(500)
     server.advance(8000)
     statuses = [event["response"]["status"] for event in session.client.of("response.done")]

@@ -75,7 +75,7 @@ def test_a_commit_right_behind_the_servers_own_is_empty() -> None:
     server = Server()
     session = server.connect()
     session.say(900)
-    server.advance(900 + 260)
+    server.advance(900 + 400)
     assert session.client.types().count("input_audio_buffer.committed") == 1
     session.event(type="input_audio_buffer.commit")
     assert last_error(session)[0] == "input_audio_buffer_commit_empty"

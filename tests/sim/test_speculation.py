@@ -231,11 +231,11 @@ def test_a_reply_that_was_made_to_its_end_is_adopted_with_its_end() -> None:
 
 def test_a_sentence_that_is_added_right_behind_another_is_drafted_too() -> None:
     server = serve()
-    took = iter([0.45])
+    took = iter([0.6])
     server.world.costs["transcribe"] = lambda: next(took, 0.02)
     session = server.connect()
     session.say(800)
-    server.advance(800 + 250)
+    server.advance(800 + 400)
     assert "input_audio_buffer.committed" in session.client.types()
     session.say(800)
     server.advance(9000)

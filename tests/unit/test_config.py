@@ -46,7 +46,7 @@ def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path, m
     settings = load(file, server={"port": 1003})
     assert (settings.server.port, settings.server.host) == (1003, "::1")
     assert settings.server.cors_origins == ("https://a.example",)
-    assert (settings.turn.onset_ms, settings.turn.first_look_ms, settings.model.pack) == (64, 200, "sim")
+    assert (settings.turn.onset_ms, settings.turn.first_look_ms, settings.model.pack) == (64, 352, "sim")
 
 
 def test_a_file_of_one_start_does_not_reach_the_next(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def test_quantiles_stand_for_a_distribution() -> None:
 
 
 def test_the_end_of_turn_model_is_asked_where_the_ear_asks_it() -> None:
-    assert asks_ms(TurnSettings()) == (64, 608, 1024)
+    assert asks_ms(TurnSettings()) == (64, 672, 960)
     assert asks_ms(TurnSettings(pause_ms=100, first_look_ms=300, look_every_ms=100)) == (128, 416, 512)
 
 

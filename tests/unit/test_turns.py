@@ -34,9 +34,9 @@ def test_between_the_thresholds_the_last_verdict_stands() -> None:
     assert run([0.4, 0.4, 0.4, 0.4]) == []
 
 
-def test_looks_come_after_200_ms_of_silence_and_every_400_after() -> None:
+def test_looks_come_after_352_ms_of_silence_and_every_300_after() -> None:
     facts = run([0.9] * 10 + [0.0] * 30)
-    assert facts == [(2, Fact.ONSET), (16, Fact.LOOK), (28, Fact.LOOK)]
+    assert facts == [(2, Fact.ONSET), (20, Fact.LOOK), (30, Fact.LOOK), (39, Fact.LOOK)]
 
 
 def test_speech_that_goes_on_takes_the_looks_back_and_one_window_may_be_a_click() -> None:
@@ -46,7 +46,7 @@ def test_speech_that_goes_on_takes_the_looks_back_and_one_window_may_be_a_click(
 
 def test_server_vad_ends_by_silence_alone() -> None:
     facts = run([0.9] * 10 + [0.0] * 30, TurnDetection(kind="server_vad", silence_ms=500))
-    assert facts == [(2, Fact.ONSET), (16, Fact.LOOK), (25, Fact.ENDED)]
+    assert facts == [(2, Fact.ONSET), (20, Fact.LOOK), (25, Fact.ENDED)]
 
 
 @pytest.mark.parametrize(("eagerness", "hold_ms"), [("low", 8000), ("medium", 2000), ("high", 1000), ("auto", 2000)])
