@@ -111,7 +111,7 @@ class BargeInSettings(Section):
     are confirmed by duration all the same. `auto`: semantic where the model pack hears short words well."""
     confirm_ms: Ms = 320
     """Voiced time that makes an interruption: it cuts the reply, or (semantic) lets words interrupt that are no command."""
-    hold_ms: Ms = 256
+    hold_ms: Ms = 224
     """Semantic: voiced time that withholds the reply until the words are known."""
     sure_ms: Ms = 704
     """Semantic: voiced time that cuts the reply whatever is said: nobody says "okay" for so long."""
