@@ -1,6 +1,6 @@
 """How many people can talk at once: `loadgen live` climbs against `duplex serve` until the SLO fails twice in a row.
 
-    python -m benchmarks.live            about 6 minutes
+    python -m benchmarks.live            about 10 minutes
 
 Server and talkers are separate processes on one machine, over WebRTC on loopback, with the busy trace (long answers, short
 gaps), in a closed loop. With `sim` at no cost of its own the server itself is measured: it has one core, the talkers have
@@ -33,8 +33,8 @@ from benchmarks.report import write
 _SESSIONS_MAX = 1000
 _SETTLE_S = 6.0
 _PACKS = {
-    "sim": {"first": 20, "by": 10, "step_s": 15.0, "pinned": True},
-    "local": {"first": 1, "by": 1, "step_s": 30.0, "pinned": False},
+    "sim": {"first": 20, "by": 10, "step_s": 15.0, "turns": 8, "pinned": True},
+    "local": {"first": 2, "by": 1, "step_s": 45.0, "turns": 16, "pinned": False},
 }
 _AT_LOAD_S = 25.0
 _NICE = -10
@@ -90,7 +90,7 @@ async def measure(pack: str) -> dict[str, Any]:
             url = await stack.enter_async_context(server)
         climb = await talk(
             url, talker_cores, "--ramp", "--concurrency", str(plan["first"]), "--ramp-by", str(plan["by"]),
-            "--ramp-step-s", str(plan["step_s"]), "--ramp-settle-s", str(_SETTLE_S), "--ramp-max", "400", "--ramp-min-turns", "8",
+            "--ramp-step-s", str(plan["step_s"]), "--ramp-settle-s", str(_SETTLE_S), "--ramp-max", "400", "--ramp-min-turns", str(plan["turns"]),
         )  # fmt: skip
         held = climb["ramp"]["held"]
         there = None
