@@ -14,7 +14,7 @@ HEAD = """\
 # Performance
 
 Every figure comes from a file in `benchmarks/results/`, which names its command, commit and machine; this page is made from
-them by `python -m benchmarks.table`. `make bench` measures everything anew (about two hours, most of it simulation; `make bench ARGS=ttfas` one alone). The machines are small, shared and
+them by `python -m benchmarks.table`, and a test compares the two. `make bench` measures everything anew (about two hours, most of it simulation; `make bench ARGS=ttfas` one alone). The machines are small, shared and
 noisy: compare figures of one run with each other, not with those of other days. The browser, the server and the models share
 the two cores.
 """
@@ -429,7 +429,8 @@ SECTIONS: tuple[tuple[str, str, Callable[[dict[str, Any]], list[Row]]], ...] = (
 )
 
 
-def main() -> None:
+def render() -> str:
+    """Return the page."""
     lines = [HEAD]
     for name, title, rows in SECTIONS:
         path = RESULTS / f"{name}.json"
@@ -445,8 +446,8 @@ def main() -> None:
             "| --- | --- | --- |",
             *(f"| {what} | {goal} | {measured} |" for what, goal, measured in rows(result["figures"])),
         ]
-    PAGE.write_text("\n".join(lines) + "\n")
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":
-    main()
+    PAGE.write_text(render())

@@ -1,4 +1,4 @@
-"""How often the default thinker decides rightly on functions, what it fills in, and how long that takes.
+"""How often the default thinker decides rightly on functions, what it fills in, and how long that takes (two or three minutes).
 
 python -m benchmarks.tools
 
@@ -9,7 +9,7 @@ driven directly, as in a session whose first turn the request is.
 from __future__ import annotations
 
 import json
-import threading
+import re
 import time
 from typing import Any
 
@@ -17,25 +17,10 @@ from duplex_models.local.options import parse
 from duplex_models.local.think import Think
 
 from benchmarks.report import quantiles, write
-from duplex.payloads import (
-    Address,
-    CallDelta,
-    Job,
-    JobId,
-    Message,
-    Pace,
-    Payload,
-    Prompt,
-    Role,
-    StageError,
-    TextDelta,
-    Tool,
-    Toolset,
-)
-from duplex.units import MonoNs
+from duplex.payloads import Message, Payload, Prompt, StageError, TextDelta, Tool, Toolset
+from tests.thinking import Given, job
 
 _CEILING_S = 60.0
-_FORCED_OTHER = 5
 TOOLS: dict[str, tuple[str, dict[str, Any]]] = {
     "set_alarm": ("Set an alarm for a time of day.", {"time": {"type": "string"}}),
     "add_to_list": ("Add an item to the shopping list.", {"item": {"type": "string"}}),
@@ -62,7 +47,7 @@ ASKED: tuple[tuple[str, str, str], ...] = (
     ("It is too cold in the office, set it to 22 degrees.", "set_temperature", "office"),
     ("Set the kitchen to eighteen degrees.", "set_temperature", "kitchen"),
 )
-"""Request, function, and what its arguments should hold, one of these."""
+"""Request, function, and what its arguments should hold: one of these as a word, in the singular or the plural."""
 OTHER: tuple[str, ...] = (
     "Good morning!", "What is the capital of Spain?", "Who wrote the Odyssey?", "I slept very well.", "Tell me a story.",
     "How many legs does a spider have?", "What is your name?", "That is very kind of you.", "Why is the sky blue?",
@@ -71,32 +56,29 @@ OTHER: tuple[str, ...] = (
 )  # fmt: skip
 
 
-class _Given:
-    """What the stage gave for one job."""
+class _Timed(Given):
+    """What the stage gave for one job, to its first words: no more is asked of it."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.began = time.perf_counter()
-        self.first_s: float | None = None
-        self.name: str | None = None
-        self.arguments = ""
-        self.complete = False
-        self.error: str | None = None
-        self.ended = threading.Event()
+        self.first_s = 0.0
+        """Until its first output."""
 
     def emit(self, output: Payload | StageError) -> None:
-        if self.first_s is None:
+        if not self.outputs:
             self.first_s = time.perf_counter() - self.began
-        if isinstance(output, CallDelta):
-            self.name, self.complete = output.name, output.last
-            self.arguments += output.arguments
-        elif isinstance(output, StageError):
-            self.error = output.reason
+        super().emit(output)
+        if isinstance(output, TextDelta):
             self.ended.set()
-        elif isinstance(output, TextDelta):
-            self.ended.set()  # words, or behind a call the end: no more is asked of it
+
+    @property
+    def name(self) -> str | None:
+        """What was called; None: nothing."""
+        return self.calls[0].name if self.calls else None
 
 
-def _toolset(choice: Any = "auto") -> Toolset:
+def _toolset(choice: Any = "auto", named: str | None = None) -> Toolset:
     tools = tuple(
         Tool(
             name=name,
@@ -105,36 +87,31 @@ def _toolset(choice: Any = "auto") -> Toolset:
         )
         for name, (description, members) in TOOLS.items()
     )
-    return Toolset(tools=tools, choice=choice)
+    return Toolset(tools=tools, choice=choice, named=named)
 
 
 class _Thinker:
     def __init__(self) -> None:
         self._stage = Think(parse({"sessions": 1}, 2))
         self._stage.load(print)
-        self._jobs = 0
 
-    def ask(self, text: str, toolset: Toolset) -> _Given:
-        self._jobs += 1
-        given = _Given()
-        address = Address(session=f"s{self._jobs}", lane=0, epoch=0)
+    def ask(self, text: str, toolset: Toolset) -> _Timed:
+        given = _Timed()
         prompt = Prompt(messages=(Message(role="user", text=text),), tokens_max=60, toolset=toolset)
-        pace = Pace(since=MonoNs(0))
-        self._stage.submit(
-            Job(id=JobId(self._jobs), stage=Role.THINK, address=address, payload=prompt, pace=pace), given.emit
-        )
+        asked = job(prompt, session=text)
+        self._stage.submit(asked, given.emit)
         assert given.ended.wait(_CEILING_S), "the thinker did not end"
-        self._stage.abort(JobId(self._jobs))
-        self._stage.release(address.session)
+        self._stage.abort(asked.id)
+        self._stage.release(asked.address.session)
         return given
 
     def close(self) -> None:
         self._stage.close()
 
 
-def _valid(given: _Given) -> bool:
+def _valid(given: _Timed) -> bool:
     """Return whether the arguments parse and have the members that the schema asks for, of its types."""
-    if given.name is None or not given.complete:
+    if given.name is None or not given.calls[-1].last:
         return False
     members = TOOLS[given.name][1]
     arguments = json.loads(given.arguments)
@@ -143,6 +120,11 @@ def _valid(given: _Given) -> bool:
         isinstance(arguments[name], kinds[member["type"]]) and arguments[name] in member.get("enum", [arguments[name]])
         for name, member in members.items()
     )
+
+
+def _holds(given: _Timed, words: str) -> bool:
+    """Return whether the arguments hold one of the words that were said."""
+    return re.search(rf"\b({words})s?\b", given.arguments.lower()) is not None
 
 
 def _share(hits: int, n: int) -> str:
@@ -156,37 +138,32 @@ def main() -> None:
     asked = [thinker.ask(text, _toolset()) for text, _, _ in ASKED]
     other = [thinker.ask(text, _toolset()) for text in OTHER]
     forced = [thinker.ask(text, _toolset("required")) for text, _, _ in ASKED]
-    forced += [thinker.ask(text, _toolset("required")) for text in OTHER[:_FORCED_OTHER]]
+    named = [thinker.ask(text, _toolset("named", name)) for text, name, _ in ASKED]
     without = [thinker.ask(text, Toolset()) for text in OTHER]
     thinker.close()
-    calls = [given for given in (*asked, *other, *forced) if given.name is not None]
+    calls = [given for given in (*asked, *other, *forced, *named) if given.name is not None]
     names = [name for _, name, _ in ASKED]
-    filled = [
-        any(word in given.arguments.lower() for word in words.split("|"))
-        for given, (_, _, words) in zip(forced, ASKED, strict=False)
-    ]
+    filled = [_holds(given, words) for given, (_, _, words) in zip(named, ASKED, strict=True)]
     right = [given.name == name for given, name in zip(asked, names, strict=True)]
-    right_forced = [given.name == name for given, name in zip(forced, names, strict=False)]
+    right_forced = [given.name == name for given, name in zip(forced, names, strict=True)]
     figures = {
         "needed, and called": _share(sum(given.name is not None for given in asked), len(asked)),
         "needed, and called the right one": _share(sum(right), len(asked)),
         "not needed, and not called": _share(sum(given.name is None for given in other), len(other)),
-        "decided rightly": _share(
-            sum(given.name is not None for given in asked) + sum(given.name is None for given in other),
-            len(asked) + len(other),
+        "answered rightly, by the right call or by words": _share(
+            sum(right) + sum(given.name is None for given in other), len(asked) + len(other)
         ),
         "required: called": _share(sum(given.name is not None for given in forced), len(forced)),
-        "required: the right one, where one was needed": _share(sum(right_forced), len(names)),
-        "required: arguments that hold what was said": _share(
-            sum(ok and hit for ok, hit in zip(right_forced, filled, strict=True)), len(names)
-        ),
+        "required: the right one": _share(sum(right_forced), len(names)),
+        "the function is named: arguments that hold what was said": _share(sum(filled), len(names)),
         "calls whose arguments parse and keep to the schema": _share(sum(map(_valid, calls)), len(calls)),
-        "errors": sum(given.error is not None for given in (*asked, *other, *forced)),
+        "errors": sum(given.error is not None for given in (*asked, *other, *forced, *named)),
         "first token with tools, words follow, ms": quantiles(
-            [given.first_s or 0.0 for given in other if given.name is None], 1000
+            [given.first_s for given in other if given.name is None], 1000
         ),
-        "first token without tools, ms": quantiles([given.first_s or 0.0 for given in without], 1000),
-        "calls": [[given.name, given.arguments] for given in asked],
+        "first token without tools, ms": quantiles([given.first_s for given in without], 1000),
+        "calls": [[text, given.name, given.arguments] for (text, _, _), given in zip(ASKED, asked, strict=True)],
+        "arguments of the named": [[text, given.arguments] for (text, _, _), given in zip(ASKED, named, strict=True)],
         "called without need": [
             [text, given.name] for text, given in zip(OTHER, other, strict=True) if given.name is not None
         ],

@@ -107,8 +107,9 @@ class SessionActor:
         )
         self._rtvi = rtvi
         self._encoder = encoder
-        self._sides = SideChannels(context.settings.server.side_channels_max)
-        self._events = ClientEvents(session_id, encoder, self._sides, rtvi)
+        server = context.settings.server
+        self._sides = SideChannels(server.side_channels_max)
+        self._events = ClientEvents(session_id, encoder, self._sides, server.early_events_max, rtvi)
         self._seen = SeenEvents(kept.event_ids_max)
         self._microphone = Microphone(session_id, context, traits, self._core, next_job)
         self._speaker = Speaker(session_id, context, traits, self._core.lane, self.post, self._events.send)

@@ -12,8 +12,6 @@ from duplex.protocol.missed import undelivered
 from duplex.session.events import ServerEvent, SessionCreated
 from duplex.session.messages import Connected
 
-_EARLY_EVENTS = 256
-
 
 class Dialect(Protocol):
     """Words what a client is told that speaks no Realtime events."""
@@ -29,11 +27,12 @@ class ClientEvents:
         session_id: ends every event's id.
         encoder: the session's, which numbers them and keeps the newest for a resume.
         sides: others who are told as well.
+        early_max: events kept for a client that cannot be told yet.
         dialect: words them in its place, and then none is numbered or kept; None: it does.
     """
 
     def __init__(
-        self, session_id: str, encoder: WireEncoder, sides: SideChannels, dialect: Dialect | None = None
+        self, session_id: str, encoder: WireEncoder, sides: SideChannels, early_max: int, dialect: Dialect | None = None
     ) -> None:  # fmt: skip
         self._session_id = session_id
         self._sides = sides
@@ -49,7 +48,7 @@ class ClientEvents:
         """The client has been told of events before."""
         self._handed_over: int | None = None
         """Number of the last event that was given to a data channel that is lost, while its connection lives."""
-        self._early: deque[ServerEvent] = deque(maxlen=_EARLY_EVENTS)
+        self._early: deque[ServerEvent] = deque(maxlen=early_max)
         """What happened before the client could be told; overflow rule: `drop_oldest`."""
 
     def detach(self) -> None:

@@ -11,7 +11,6 @@ import math
 import os
 import time
 from collections.abc import Callable, Sequence
-from typing import Final
 
 import structlog
 
@@ -25,8 +24,6 @@ from duplex.stages.contract import ModelPack, is_engine
 from duplex.stages.executor import Executor, Observe
 from duplex.stages.runner import StageLoad
 
-_STARTING_RETRY_S: Final = 2
-"""Retry-After while a model loads."""
 _log = structlog.get_logger("duplex.admission")
 
 
@@ -98,7 +95,7 @@ class Door:
         Raises:
             ServerBusy: it is refused.
         """
-        unready = _unready(not_ready)
+        unready = self._unready(not_ready)
         self._tell(self._admission.decide(self._live(), self._executor.now()) if unready is None else unready)
 
     def check(self, not_ready: Sequence[str]) -> None:
@@ -107,7 +104,7 @@ class Door:
         Raises:
             ServerBusy: it would be refused.
         """
-        refusal = _unready(not_ready) or self._admission.full(self._live(), self._executor.now())
+        refusal = self._unready(not_ready) or self._admission.full(self._live(), self._executor.now())
         if refusal is not None:
             self._tell(refusal)
 
@@ -122,6 +119,14 @@ class Door:
     def watched(self) -> Observe:
         """Return where one session's measures go: on to where all go, and the outcome of its turns to the admission."""
         return _TurnMeasures(self._observe, self._turn, self._settings)
+
+    def _unready(self, reasons: Sequence[str]) -> Decision | None:
+        if not reasons:
+            return None
+        retry_s = self._settings.server.starting_retry_s
+        if "draining" in reasons:
+            return Decision(admitted=False, reason="draining", retry_after_s=retry_s)
+        return admit(live=0, sessions_max=None, ready=False, retry_after_s=retry_s)
 
     def _turn(self, ttfas_s: float, underrun_s: float) -> None:
         self._admission.turn(ttfas_s, underrun_s, self._executor.now())
@@ -147,14 +152,6 @@ class Door:
         if share != self._video.share:
             _log.info("video_rate", share=share, before=self._video.share)
             self._video.share = share
-
-
-def _unready(reasons: Sequence[str]) -> Decision | None:
-    if not reasons:
-        return None
-    if "draining" in reasons:
-        return Decision(admitted=False, reason="draining", retry_after_s=_STARTING_RETRY_S)
-    return admit(live=0, sessions_max=None, ready=False, retry_after_s=_STARTING_RETRY_S)
 
 
 class _TurnMeasures:

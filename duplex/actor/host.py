@@ -40,6 +40,7 @@ from duplex.protocol import CallNotFound, TransportName, WireProfile, initial
 from duplex.protocol.images import bounds_of
 from duplex.protocol.lock import shown
 from duplex.protocol.rtvi import RtviWire
+from duplex.protocol.strict_json import bounds_of as json_bounds
 from duplex.protocol.tools import bounds_of as tool_bounds
 from duplex.session.config import SessionConfig
 from duplex.session.core import SessionCore
@@ -54,10 +55,6 @@ from duplex.units import MonoNs
 _log = structlog.get_logger("duplex.host")
 _Measure = Callable[[str, float, dict[str, str]], None]
 _ANYBODY = Owner(tenant="default", key=None)
-_ENDED_KEPT = 1000
-"""Ended calls that are remembered, for clients that hang up late."""
-_JOIN_S = 2.0
-"""Time that running steps have to end before their stages are closed; a hung one is left behind."""
 
 
 class _Pump:
@@ -98,6 +95,8 @@ def _profile(settings: Settings, pack: ModelPack, *, recorded: bool) -> WireProf
         processes_audio=settings.media.processing == "apm",
         images=bounds_of(settings.conversation, reads=pack.reads_images),
         tools=tool_bounds(settings.tools, calls=pack.calls),
+        calls_awaited_max=settings.tools.awaited_max,
+        json=json_bounds(settings.server),
         transcribes=transcribes,
         audio_ms_max=settings.conversation.audio_ms_max if transcribes else 0,
     )
@@ -163,7 +162,7 @@ class SessionHost:
         self._keys = itertools.count(1)
         self._began: dict[str, tuple[int, MonoNs]] = {}
         """By session: the number that names it to those who watch, and when it began."""
-        self._ended: deque[str] = deque(maxlen=_ENDED_KEPT)
+        self._ended: deque[str] = deque(maxlen=settings.server.ended_calls_max)
         """Ids of the sessions that ended last."""
         self._pumps: dict[str, _Pump] = {}
         self._reasons = ["loading the model"]
@@ -413,7 +412,7 @@ class SessionHost:
                 _log.error("close_failed", exc_info=outcome)
         self._ticker.close()
         self._executor.close()
-        await asyncio.to_thread(self._executor.join, _JOIN_S)
+        await asyncio.to_thread(self._executor.join, self._settings.stages.join_timeout_s)
         self._runners.close()
 
     # Inside. --------------------------------------------------------------------------------------------------------

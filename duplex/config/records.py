@@ -16,6 +16,8 @@ class TelemetrySettings(Section):
     """Snapshots per second to each watcher of `/v1/duplex/live`; nothing is computed while nobody watches."""
     live_watchers_max: int = Field(8, ge=0, le=1000)
     """Watchers of `/v1/duplex/live` at once; one more answers 503."""
+    live_share_max: float = Field(0.04, gt=0, le=1)
+    """Share of the event loop's time that snapshots may take; a costly one is shown for longer."""
     live_stall_s: float = Field(10.0, gt=0, le=600)
     """A watcher that takes nothing for this long is dropped."""
     window_s: float = Field(300.0, ge=1, le=3600)

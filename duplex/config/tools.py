@@ -18,5 +18,7 @@ class ToolSettings(Section):
     """Calls of one reply; one that goes on to a further call ends there, as `incomplete`."""
     arguments_chars_max: int = Field(20_000, ge=2)
     """Characters of a call's arguments; a reply whose call is longer ends there, as `incomplete`."""
+    awaited_max: int = Field(64, ge=1, le=10_000)
+    """Calls of a Pipecat client whose results are waited for; past it the oldest is forgotten, and its end told without its name."""
     output_chars_max: int = Field(50_000, ge=1)
     """Characters of what a client says that a call gave."""

@@ -95,6 +95,8 @@ class StageSettings(Section):
     """Wait before a stage that was given up is tried again."""
     start_timeout_s: float = Field(300.0, gt=0, le=3600)
     """A stage that has not loaded its weights again within this time has failed to start."""
+    join_timeout_s: float = Field(2.0, ge=0, le=600)
+    """Time that steps which run at the server's end have to end themselves; a hung one is left behind."""
     abandoned_max: int = Field(4, ge=1, le=100)
     """Hung threads of one stage that are left to themselves at once; with more it is not started before one has returned."""
 

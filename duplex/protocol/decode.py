@@ -122,7 +122,7 @@ def decode(
     if isinstance(text, bytes):
         return _refuse_bytes(text)
     try:
-        raw = read_object(text)
+        raw = read_object(text, profile.json)
     except RemoteProtocolError as error:
         return _rejected(error, _event_id_in(text))
     event_id = _echoed(raw.get("event_id"))

@@ -18,7 +18,7 @@ ERROR_CODES: Final[dict[str, str]] = {
     errors.BINARY_EVENT: "a binary frame: events are text",
     errors.DUPLICATE_KEY: "an object names a field twice",
     errors.NESTING_TOO_DEEP: "objects within objects without end",
-    errors.EVENT_TOO_LARGE: "an event other than audio of more than 1 MiB, or of thousands of brackets",
+    errors.EVENT_TOO_LARGE: "an event other than audio that is too long (1 MiB, unless configured), or of thousands of brackets",
     errors.INVALID_TYPE: "a value of the wrong JSON type",
     errors.INVALID_VALUE: "a value of the right type that is not allowed",
     errors.MISSING_PARAMETER: "a field is missing",

@@ -6,11 +6,13 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
+from duplex.config import ConversationSettings
 from duplex.units import Samples
 
-BYTES_MAX = 2 * 1024 * 1024
+_DEFAULTS = ConversationSettings()
+BYTES_MAX = _DEFAULTS.event_ring_bytes_max
 """Characters kept of events other than audio, unless configured otherwise."""
-AUDIO_BYTES_MAX = 2 * 1024 * 1024
+AUDIO_BYTES_MAX = _DEFAULTS.event_ring_audio_bytes_max
 """Characters kept of base64 audio, unless configured otherwise: about 32 s at 24 kHz."""
 
 

@@ -26,7 +26,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from duplex.protocol import errors
+from duplex.protocol import errors, strict_json
 from duplex.protocol.audio import shown_format
 from duplex.protocol.errors import RemoteProtocolError, SessionRejected
 from duplex.protocol.images import ImageBounds
@@ -80,6 +80,10 @@ class WireProfile:
     """What is taken of images in items; None: the model reads none."""
     tools: ToolBounds | None = None
     """What is taken of tools; None: the model calls none."""
+    calls_awaited_max: int = 64
+    """Calls of an RTVI session whose results are waited for."""
+    json: strict_json.JsonBounds = strict_json.DEFAULT
+    """What is taken of the structure of one event."""
     recorded: bool = False
     """The server keeps a record of its sessions; each says so, and none can change it."""
 

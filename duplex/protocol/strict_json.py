@@ -9,49 +9,66 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import dataclass
 from typing import Any
 
+from duplex.config import ServerSettings
 from duplex.protocol import errors
 from duplex.protocol.errors import RemoteProtocolError
 
-DEPTH_MAX = 32
-"""Deepest nesting of objects and arrays; the deepest known event has 6."""
-STRUCTURED_CHARS_MAX = 1024 * 1024
-"""Over this length an event may only be a long string (audio, an image) or a few of them, and short fields."""
-_COMMAS_MAX = 64
-"""In such an event. Values beside each other need commas; within each other they hit the bound on nesting."""
-_BRACKETS_MAX = 10_000
-"""In any other event: objects and arrays are what is slow to read."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonBounds:
+    """How much structure is taken; the settings `server.event_…` say what each bounds."""
+
+    structured_chars_max: int
+    commas_max: int
+    brackets_max: int
+    depth_max: int
 
 
-def read_object(text: str) -> dict[str, Any]:
+def bounds_of(settings: ServerSettings) -> JsonBounds:
+    """Return the bounds that a server is configured with."""
+    return JsonBounds(
+        structured_chars_max=settings.event_structured_chars_max,
+        commas_max=settings.event_commas_max,
+        brackets_max=settings.event_brackets_max,
+        depth_max=settings.event_depth_max,
+    )
+
+
+DEFAULT = bounds_of(ServerSettings())
+
+
+def read_object(text: str, bounds: JsonBounds) -> dict[str, Any]:
     """Read one JSON object.
 
     Args:
         text: any length; the caller's transport bounds it.
+        bounds: of what is in it.
     Returns:
         The object, with nothing in it that JSON does not have.
     Raises:
         RemoteProtocolError: it is not such an object.
     """
-    if len(text) > STRUCTURED_CHARS_MAX:
-        if text.count(",") > _COMMAS_MAX:
+    if len(text) > bounds.structured_chars_max:
+        if text.count(",") > bounds.commas_max:
             raise RemoteProtocolError(
                 errors.EVENT_TOO_LARGE,
-                f"Only audio and images may make an event larger than {STRUCTURED_CHARS_MAX} characters.",
+                f"Only audio and images may make an event larger than {bounds.structured_chars_max} characters.",
             )
-    elif text.count("[") + text.count("{") > _BRACKETS_MAX:
-        raise RemoteProtocolError(errors.EVENT_TOO_LARGE, f"An event has at most {_BRACKETS_MAX} brackets.")
+    elif text.count("[") + text.count("{") > bounds.brackets_max:
+        raise RemoteProtocolError(errors.EVENT_TOO_LARGE, f"An event has at most {bounds.brackets_max} brackets.")
     try:
         value = _READER.decode(text)
     except RecursionError:
-        raise _too_deep() from None
+        raise _too_deep(bounds.depth_max) from None
     except ValueError as error:  # also an integer of thousands of digits
         reason = f"{error.msg} at character {error.pos}" if isinstance(error, json.JSONDecodeError) else "bad number"
         raise RemoteProtocolError(errors.INVALID_JSON, f"The event is not valid JSON: {reason}.") from None
     if not isinstance(value, dict):
         raise RemoteProtocolError(errors.INVALID_TYPE, f"An event is a JSON object, not {_json_name(value)}.")
-    _check(value)
+    _check(value, bounds.depth_max)
     return value
 
 
@@ -70,10 +87,10 @@ _READER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse_con
 """`json.loads` would make one for each event."""
 
 
-def _check(root: dict[str, Any]) -> None:
+def _check(root: dict[str, Any], depth_max: int) -> None:
     """Walk the tree without recursion and refuse depth, infinities and text that UTF-8 cannot carry."""
     level: list[Any] = [root]
-    for _ in range(DEPTH_MAX):
+    for _ in range(depth_max):
         below: list[Any] = []
         for value in level:
             if isinstance(value, dict):
@@ -89,7 +106,7 @@ def _check(root: dict[str, Any]) -> None:
         if not below:
             return
         level = below
-    raise _too_deep()
+    raise _too_deep(depth_max)
 
 
 def _encodable(text: str) -> bool:
@@ -100,8 +117,8 @@ def _encodable(text: str) -> bool:
     return True
 
 
-def _too_deep() -> RemoteProtocolError:
-    return RemoteProtocolError(errors.NESTING_TOO_DEEP, f"The event nests deeper than {DEPTH_MAX} levels.")
+def _too_deep(depth_max: int) -> RemoteProtocolError:
+    return RemoteProtocolError(errors.NESTING_TOO_DEEP, f"The event nests deeper than {depth_max} levels.")
 
 
 def _json_name(value: object) -> str:

@@ -38,7 +38,6 @@ from duplex.units import MonoNs
 _BEARER: Final = "bearer "
 _SUBPROTOCOL: Final = "openai-insecure-api-key."
 _SECOND_NS: Final = 1_000_000_000
-_SEAT_RETRY_S: Final = 5
 _OTHER_HOST: Final = (
     "Without API keys this server is used on its own machine, by a loopback address or localhost only: server.api_keys."
 )
@@ -118,6 +117,7 @@ class Access:
         self._seats = Seats(lives)
         self._caller_seats_max = settings.caller_sessions_max
         self._key_seats_max = settings.key_sessions_max
+        self._seat_retry_s = settings.sessions_retry_s
 
     def enter(self, request: web.Request) -> None:
         """Find out who asks, and let them in or not.
@@ -161,7 +161,7 @@ class Access:
             seat = self._seats.take(self._seat_bounds(caller) if counts else {})
         except TooManySessionsError:
             message = "There are as many live sessions of this caller as it may have: end one first."
-            raise ApiError(429, "too_many_sessions", message, retry_after_s=_SEAT_RETRY_S) from None
+            raise ApiError(429, "too_many_sessions", message, retry_after_s=self._seat_retry_s) from None
         try:
             yield seat
         finally:

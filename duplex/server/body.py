@@ -11,7 +11,7 @@ from aiohttp import web
 from pydantic import BaseModel, ValidationError
 
 from duplex.protocol import RemoteProtocolError
-from duplex.protocol.strict_json import read_object
+from duplex.protocol.strict_json import JsonBounds, read_object
 from duplex.server.answers import ApiError
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -76,14 +76,14 @@ def text_of(raw: bytes, name: str) -> str:
         raise ApiError(400, "invalid_utf8", f"'{name}' is not UTF-8.", name) from None
 
 
-def object_of(raw: bytes, model: type[_Model]) -> _Model:
+def object_of(raw: bytes, model: type[_Model], bounds: JsonBounds) -> _Model:
     """Return a body of JSON as a model's object.
 
     Raises:
         ApiError: 400, it is none, with the field that is wrong.
     """
     try:
-        return model.model_validate(read_object(text_of(raw, "body")))
+        return model.model_validate(read_object(text_of(raw, "body"), bounds))
     except RemoteProtocolError as error:
         raise ApiError(400, error.code, error.message.replace("The event", "The body")) from None
     except ValidationError as error:

@@ -22,7 +22,7 @@ from duplex.protocol import (
     SessionRejected,
     TooManySideChannels,
 )
-from duplex.protocol.strict_json import read_object
+from duplex.protocol.strict_json import JsonBounds, bounds_of, read_object
 from duplex.server.access import Access, Caller, caller_of
 from duplex.server.answers import ApiError
 from duplex.server.body import bounded, in_time, read_body, text_of
@@ -32,7 +32,6 @@ from duplex.server.resume import last_event_id_of, not_resumable, owner_of, toke
 from duplex.server.seats import Seat
 
 CALL_ID = re.compile(r"rtc_[0-9A-Za-z_-]{1,64}")
-_PARTS_MAX = 8
 
 
 def check_room(host: SessionHost) -> None:
@@ -153,20 +152,19 @@ class Calls:
         if "sdp" not in parts:
             raise ApiError(400, "missing_required_parameter", "The form has no part 'sdp'.", "sdp")
         session = parts.get("session")
-        return text_of(parts["sdp"], "sdp"), None if session is None else _session(text_of(session, "session"))
+        return text_of(parts["sdp"], "sdp"), None if session is None else _session(
+            text_of(session, "session"), bounds_of(self._settings)
+        )
 
     async def _read_form(self, request: web.Request) -> dict[str, bytes]:
         limits = {"sdp": self._settings.sdp_bytes_max, "session": self._settings.session_bytes_max}
         parts: dict[str, bytes] = {}
         form = await request.multipart()
-        for _ in range(_PARTS_MAX):
-            part = await form.next()
-            if part is None:
-                return parts
+        while (part := await form.next()) is not None:
             if not isinstance(part, BodyPartReader) or part.name not in limits or part.name in parts:
                 raise ApiError(400, "invalid_form", "The form has one part 'sdp' and at most one 'session'.")
             parts[part.name] = await bounded(part.read_chunk, limits[part.name], part.name)
-        raise ApiError(400, "invalid_form", "The form has too many parts.")
+        return parts
 
 
 def _busy(host: SessionHost, error: ServerBusy) -> ApiError:
@@ -177,9 +175,9 @@ def _busy(host: SessionHost, error: ServerBusy) -> ApiError:
     return ApiError(503, "server_busy", message, retry_after_s=error.retry_after_s)
 
 
-def _session(text: str) -> dict[str, Any]:
+def _session(text: str, bounds: JsonBounds) -> dict[str, Any]:
     try:
-        return read_object(text)
+        return read_object(text, bounds)
     except RemoteProtocolError as error:
         message = error.message.replace("The event", "The session object").replace("An event", "A session object")
         raise ApiError(400, error.code, message, "session") from None

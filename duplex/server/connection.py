@@ -23,7 +23,6 @@ from duplex.server.middleware import SECURITY_HEADERS
 from duplex.server.tls import Tls
 from duplex.telemetry import log_failure
 
-_BACKLOG = 128
 """Connections that may wait to be accepted."""
 
 
@@ -78,12 +77,12 @@ async def listen(runner: web.AppRunner, settings: ServerSettings, tls: Tls | Non
         )
 
     if tls is None:
-        return await loop.create_server(connection, settings.host, settings.port, backlog=_BACKLOG)
+        return await loop.create_server(connection, settings.host, settings.port, backlog=settings.listen_backlog)
     return await loop.create_server(
         connection,
         settings.host,
         settings.port,
-        backlog=_BACKLOG,
+        backlog=settings.listen_backlog,
         ssl=tls.context,
         ssl_handshake_timeout=settings.head_timeout_s,
     )

@@ -38,8 +38,6 @@ _STREAM_HEADERS: Final = {
 }
 _PROXIED: Final = ("Forwarded", "X-Forwarded-For", "Via")
 """Headers that say that the caller is not who is connected."""
-_SHARE_MAX: Final = 25
-"""Snapshots take at most one part in so many of the loop's time, however many sessions there are."""
 _TRACE_TYPE: Final = "application/vnd.perfetto.trace"
 
 
@@ -125,7 +123,9 @@ class Dashboard:
         if now >= self._stale_at:
             self._frame = to_json(self._live.snapshot(now, clock.unix_ns(now) / 1e9))
             took_ns = clock.now() - now
-            fresh_ns = max(ns_from_seconds(0.9 / self._settings.live_per_s), took_ns * _SHARE_MAX)
+            fresh_ns = max(
+                ns_from_seconds(0.9 / self._settings.live_per_s), int(took_ns / self._settings.live_share_max)
+            )
             self._stale_at = MonoNs(now + fresh_ns)
         return self._frame
 

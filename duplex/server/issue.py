@@ -5,21 +5,20 @@ Source: protocol.md, "HTTP"; the openai client's `realtime.client_secrets.create
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field
 
 from duplex.bearer import draw
 from duplex.config import ServerSettings
+from duplex.protocol.strict_json import bounds_of
 from duplex.server.access import Clock, caller_of
 from duplex.server.answers import ApiError
 from duplex.server.body import in_time, object_of, read_body
 from duplex.server.calls import refusals
 from duplex.server.client_secrets import PREFIX, ClientSecrets, Grant, Scope, TooManySecretsError
 from duplex.server.host_contract import SessionHost
-
-_RETRY_AFTER_S: Final = 60
 
 
 class _ExpiresAfter(BaseModel):
@@ -90,7 +89,9 @@ class IssueSecrets:
             self._known.add(secret, grant, now_s)
         except TooManySecretsError:
             message = "This API key has as many live secrets as it may: server.client_secrets_max."
-            raise ApiError(429, "too_many_secrets", message, retry_after_s=_RETRY_AFTER_S) from None
+            raise ApiError(
+                429, "too_many_secrets", message, retry_after_s=self._settings.client_secrets_retry_s
+            ) from None
         answer = {"value": secret, "expires_at": grant.expires_at_s, "session": shown}
         return web.json_response(answer, headers={"Cache-Control": "no-store"})
 
@@ -102,4 +103,4 @@ class IssueSecrets:
     async def _read(self, request: web.Request) -> _Asked:
         async with in_time(self._settings.request_timeout_s):
             raw = await read_body(request, self._settings.client_secret_session_bytes_max)
-        return object_of(raw, _Asked) if raw else _Asked()
+        return object_of(raw, _Asked, bounds_of(self._settings)) if raw else _Asked()

@@ -15,7 +15,6 @@ from duplex.server.client_secrets import PREFIX
 
 _NAME: Final = re.compile(r"[0-9A-Za-z_.-]{1,64}")
 _LENGTH_MIN: Final = 16
-_FILE_BYTES_MAX: Final = 1024 * 1024
 
 
 class ApiKeys:
@@ -49,7 +48,7 @@ def load_keys(settings: ServerSettings) -> ApiKeys:
     """
     keys = {name: secret.get_secret_value() for name, secret in settings.api_keys.items()}
     if settings.api_keys_file is not None:
-        for name, secret in _read(settings.api_keys_file):
+        for name, secret in _read(settings.api_keys_file, settings.api_keys_file_bytes_max):
             if name in keys:
                 raise ConfigError(f"server.api_keys_file: the key '{name}' is there twice")
             keys[name] = secret
@@ -65,11 +64,13 @@ def load_keys(settings: ServerSettings) -> ApiKeys:
     return ApiKeys(keys)
 
 
-def _read(path: Path) -> list[tuple[str, str]]:
+def _read(path: Path, bytes_max: int) -> list[tuple[str, str]]:
     """Return the lines `name=key`; empty ones and those that begin with # say nothing."""
     try:
         with path.open("rb") as file:
-            raw = file.read(_FILE_BYTES_MAX)
+            raw = file.read(bytes_max + 1)
+        if len(raw) > bytes_max:
+            raise ConfigError(f"server.api_keys_file is larger than {bytes_max} bytes: {path}")
         lines = raw.decode().splitlines()
     except OSError as error:
         raise ConfigError(f"server.api_keys_file cannot be read: {error.strerror}: {path}") from None

@@ -19,6 +19,7 @@ from aiohttp import web
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from duplex.config import ServerSettings
+from duplex.protocol.strict_json import bounds_of
 from duplex.server.access import Access, caller_of
 from duplex.server.answers import ApiError
 from duplex.server.body import in_time, object_of, read_body
@@ -128,7 +129,7 @@ class PipecatCalls:
         settings = self._settings
         async with in_time(settings.request_timeout_s):
             raw = await read_body(request, settings.sdp_bytes_max + settings.session_bytes_max)
-        return object_of(raw, model)
+        return object_of(raw, model, bounds_of(settings))
 
 
 def _answer(sdp: str, pc_id: str | None) -> web.Response:

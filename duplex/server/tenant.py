@@ -8,8 +8,6 @@ from duplex.config import ServerSettings
 from duplex.server.access import caller_of
 from duplex.server.answers import ApiError
 
-_LENGTH_MAX = 64
-
 
 def tenant_of(request: web.Request, settings: ServerSettings) -> str:
     """Return the tenant that a trusted proxy names in the configured header, else the API key's name.
@@ -23,6 +21,7 @@ def tenant_of(request: web.Request, settings: ServerSettings) -> str:
     if settings.tenant_header is None:
         return own
     tenant = request.headers.get(settings.tenant_header, own)
-    if not 0 < len(tenant) <= _LENGTH_MAX:
-        raise ApiError(400, "invalid_tenant", f"The header has 1 to {_LENGTH_MAX} characters.", settings.tenant_header)
+    most = settings.tenant_chars_max
+    if not 0 < len(tenant) <= most:
+        raise ApiError(400, "invalid_tenant", f"The header has 1 to {most} characters.", settings.tenant_header)
     return tenant

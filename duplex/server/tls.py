@@ -27,8 +27,6 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from duplex.config import ConfigError, ServerSettings
 
 _FILE: Final = "self-signed.pem"
-_LIFE: Final = timedelta(days=365)
-_RENEW_BEFORE: Final = timedelta(days=30)
 _BACKDATED: Final = timedelta(days=1)
 """For clients whose clock is behind."""
 
@@ -61,8 +59,8 @@ def open_tls(settings: ServerSettings, environ: Mapping[str, str], now: datetime
     path = folder / _FILE
     names = names_of(settings.host)
     try:
-        if not _is_good(path, names, now):
-            _write_private(path, make_certificate(names, now))
+        if not _is_good(path, names, now, settings.tls_renew_days):
+            _write_private(path, make_certificate(names, now, settings.tls_days))
     except UnicodeError:
         raise ConfigError(f"server.host: no certificate can be made for {settings.host}") from None
     except OSError as error:
@@ -90,8 +88,8 @@ def names_of(host: str) -> tuple[str, ...]:
     return tuple(sorted(name for name in names if name))
 
 
-def make_certificate(names: Iterable[str], now: datetime) -> bytes:
-    """Return a new P-256 key and its certificate for `names`, in PEM."""
+def make_certificate(names: Iterable[str], now: datetime, days: int) -> bytes:
+    """Return a new P-256 key and its certificate for `names`, valid for so many days, in PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "duplex, self-signed")])
     certificate = (
@@ -101,7 +99,7 @@ def make_certificate(names: Iterable[str], now: datetime) -> bytes:
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _BACKDATED)
-        .not_valid_after(now + _LIFE)
+        .not_valid_after(now + timedelta(days=days))
         .add_extension(x509.SubjectAlternativeName([_general_name(name) for name in names]), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
@@ -113,14 +111,14 @@ def make_certificate(names: Iterable[str], now: datetime) -> bytes:
     return secret + certificate.public_bytes(serialization.Encoding.PEM)
 
 
-def _is_good(path: Path, names: Iterable[str], now: datetime) -> bool:
-    """Whether the kept certificate names all that it has to, and for long enough."""
+def _is_good(path: Path, names: Iterable[str], now: datetime, days_min: int) -> bool:
+    """Whether the kept certificate names all that it has to, and for more days than the fewest."""
     try:
         certificate = x509.load_pem_x509_certificate(path.read_bytes())
         alternatives = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (FileNotFoundError, ValueError, x509.ExtensionNotFound):
         return False
-    fresh = now + _RENEW_BEFORE < certificate.not_valid_after_utc and certificate.not_valid_before_utc <= now
+    fresh = now + timedelta(days=days_min) < certificate.not_valid_after_utc and certificate.not_valid_before_utc <= now
     return fresh and all(_general_name(name) in alternatives for name in names)
 
 

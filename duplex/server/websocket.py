@@ -22,10 +22,6 @@ _SUBPROTOCOL: Final = "realtime"
 """The only one that is ever selected: the others that browsers offer carry keys."""
 _NO_GOODBYE: Final = frozenset({WSCloseCode.GOING_AWAY, WSCloseCode.ABNORMAL_CLOSURE})
 """Close codes of a page that reloads or is left, and of a connection that broke."""
-_YIELD_EVERY: Final = 16
-"""Events of one client taken in a row before others get their turn."""
-_LOOK_AGAIN_S: Final = 0.02
-"""Between looks at a session that is behind its input."""
 
 
 class WebSocketRoute:
@@ -158,7 +154,7 @@ class WebSocketRoute:
                 case _:
                     return "left" if socket.close_code in _NO_GOODBYE else "client"
             taken += 1
-            if taken % _YIELD_EVERY == 0:
+            if taken % self._settings.event_burst_max == 0:
                 await asyncio.sleep(0)
 
     async def _until_heard(self, session: EventSink, transport: WebSocketTransport) -> None:
@@ -166,7 +162,7 @@ class WebSocketRoute:
         while (  # noqa: ASYNC110 - the backlog is looked at only here, and only while a client runs ahead
             session.backlog_ms > self._settings.backlog_ms_max and transport.close_reason is None
         ):
-            await asyncio.sleep(_LOOK_AGAIN_S)
+            await asyncio.sleep(self._settings.backlog_look_s)
 
 
 def _asked_for(request: web.Request) -> dict[str, Any] | None:

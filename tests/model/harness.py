@@ -8,41 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from duplex.payloads import (
-    Address,
-    Clause,
-    Int16Array,
-    Job,
-    JobId,
-    LatentChunk,
-    Message,
-    Pace,
-    Payload,
-    Prompt,
-    Role,
-    StageError,
-    TextDelta,
-    Utterance,
-    VoiceWindow,
-)
-from duplex.units import MonoNs, Samples, Span
+from duplex.payloads import Int16Array, Message, Payload, Prompt, StageError, TextDelta, Utterance
+from duplex.units import Samples, Span
+from tests.thinking import job as job
 
 CEILING_S = 30.0
-_ids = itertools.count(1)
-_ROLES: dict[type, Role] = {
-    VoiceWindow: Role.VAD,
-    Utterance: Role.TRANSCRIBE,
-    Prompt: Role.THINK,
-    Clause: Role.TALK,
-    LatentChunk: Role.VOCODE,
-}
-
-
-def job(payload: Payload, session: str = "s", lane: int = 0) -> Job:
-    """Return a payload as a job of its own."""
-    address = Address(session=session, lane=lane, epoch=0)
-    role = _ROLES.get(type(payload), Role.THINK)
-    return Job(id=JobId(next(_ids)), stage=role, address=address, payload=payload, pace=Pace(since=MonoNs(0)))
 
 
 def utterance(pcm: Int16Array) -> Utterance:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
 from typing import Any
 
 import pytest
 
-from duplex.payloads import Call, CallDelta, Message, Payload, Prompt, StageError, TextDelta, Tool, Toolset
-from tests.model.harness import CEILING_S, job
+from duplex.payloads import Call, Message, Payload, Prompt, StageError, Tool, Toolset
+from tests.model.harness import CEILING_S
+from tests.thinking import Given, job
 
 pytestmark = pytest.mark.model
 LIGHT = {
@@ -34,32 +34,8 @@ TOOLS = (
 )
 
 
-class Given:
-    """What the thinker gave for one job."""
-
-    def __init__(self) -> None:
-        self.calls: list[CallDelta] = []
-        self.text = ""
-        self.error: StageError | None = None
-        self.called = threading.Event()
-        self.ended = threading.Event()
-
-    def emit(self, output: Payload | StageError) -> None:
-        if isinstance(output, CallDelta):
-            self.calls.append(output)
-            self.called.set()
-        elif isinstance(output, StageError):
-            self.error = output
-            self.ended.set()
-        else:
-            assert isinstance(output, TextDelta)
-            self.text += output.text
-            if output.finish is not None:
-                self.ended.set()
-
-    @property
-    def arguments(self) -> Any:
-        return json.loads("".join(delta.arguments for delta in self.calls))
+def arguments_of(given: Given) -> Any:
+    return json.loads(given.arguments)
 
 
 def ask(think: Any, text: str, **toolset: Any) -> Given:
@@ -76,8 +52,8 @@ def answer(think: Any, messages: tuple[Message, ...], toolset: Toolset) -> Given
 
 def test_the_light_is_set_as_it_was_said(think: Any) -> None:
     given = ask(think, "Set the light in the kitchen to 7.", choice="named", named="set_light")
-    assert (given.calls[0].name, given.arguments["room"]) == ("set_light", "kitchen")
-    assert isinstance(given.arguments["level"], int)
+    assert (given.calls[0].name, arguments_of(given)["room"]) == ("set_light", "kitchen")
+    assert isinstance(arguments_of(given)["level"], int)
     assert [delta.last for delta in given.calls].index(True) == len(given.calls) - 1
     assert given.text == ""
 
@@ -85,14 +61,14 @@ def test_the_light_is_set_as_it_was_said(think: Any) -> None:
 @pytest.mark.parametrize("text", ["Note that the key is under the mat.", '🎵 Blah, blah: {"a": 1}'])
 def test_a_call_that_has_to_be_made_keeps_to_its_schema_whatever_was_said(think: Any, text: str) -> None:
     given = ask(think, text, choice="named", named="keep_note")
-    assert given.arguments.keys() == {"note", "tags", "place", "again"}
-    assert isinstance(given.arguments["note"], str) and isinstance(given.arguments["again"], bool)
-    assert isinstance(given.arguments["place"]["x"], int | float)
-    assert all(isinstance(tag, str) for tag in given.arguments["tags"])
+    assert arguments_of(given).keys() == {"note", "tags", "place", "again"}
+    assert isinstance(arguments_of(given)["note"], str) and isinstance(arguments_of(given)["again"], bool)
+    assert isinstance(arguments_of(given)["place"]["x"], int | float)
+    assert all(isinstance(tag, str) for tag in arguments_of(given)["tags"])
 
 
 def test_a_function_without_arguments_and_one_that_the_model_chooses_are_called(think: Any) -> None:
-    assert ask(think, "Hello", choice="named", named="stop_music").arguments == {}
+    assert ask(think, "Hello", choice="named", named="stop_music").arguments == "{}"
     assert ask(think, "Hello", choice="required").calls[-1].last
 
 
@@ -122,7 +98,7 @@ def test_an_abort_stops_a_call_that_is_being_written(think: Any) -> None:
 
     think.submit(running, emit)
     assert given.called.wait(CEILING_S)
-    assert ask(think, "Hello", choice="named", named="stop_music").arguments == {}
+    assert ask(think, "Hello", choice="named", named="stop_music").arguments == "{}"
     assert len(given.calls) == 1
     assert not given.ended.is_set()
 
@@ -135,4 +111,4 @@ def test_words_of_a_schema_that_the_engine_does_not_know_are_left_out(think: Any
     }
     odd = Tool(name="odd", description="Odd.", parameters=json.dumps(parameters))
     given = answer(think, (Message(role="user", text="Hello"),), Toolset(tools=(odd,), choice="required"))
-    assert given.arguments.keys() == {"a"}
+    assert arguments_of(given).keys() == {"a"}

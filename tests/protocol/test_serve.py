@@ -178,7 +178,7 @@ async def test_serve_makes_a_certificate_and_says_which(tmp_path: Path) -> None:
 async def test_an_own_certificate_is_for_good(tmp_path: Path) -> None:
     own = tmp_path / "own.pem"
     now = datetime.now(UTC)
-    own.write_bytes(make_certificate(["127.0.0.1"], now))
+    own.write_bytes(make_certificate(["127.0.0.1"], now, 1))
     settings = ServerSettings(port=0, tls_certificate=own, tls_key=own)
     trusted = ssl.create_default_context(cafile=own)
     async with asyncio.timeout(CEILING_S):

@@ -65,6 +65,8 @@ def test_a_file_of_one_start_does_not_reach_the_next(tmp_path: Path) -> None:
         ({"turn": {"onset_ms": -1}}, "turn.onset_ms"),
         ({"turn": {"voice_threshold": 1.0}}, "turn.voice_threshold"),
         ({"log_level": "loud"}, "log_level"),
+        ({"server": {"event_depth_max": 5000}}, "server.event_depth_max"),
+        ({"server": {"tls_days": 30}}, "tls_renew_days"),
         ({"threads": 0}, "threads"),
     ],
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -15,23 +14,8 @@ from duplex_models.openai_chat.options import parse
 from duplex_models.openai_chat.think import RemoteThink
 
 from duplex.engines.openai_chat import ChatCall, ChatError, ReplyReader
-from duplex.payloads import (
-    Address,
-    Call,
-    CallDelta,
-    Job,
-    JobId,
-    Message,
-    Pace,
-    Payload,
-    Prompt,
-    Role,
-    StageError,
-    TextDelta,
-    Tool,
-    Toolset,
-)
-from duplex.units import MonoNs
+from duplex.payloads import Call, CallDelta, Job, Message, Payload, Prompt, StageError, TextDelta, Tool, Toolset
+from tests.thinking import Given, job
 from tests.unit.openai_chat_server import CEILING_S, FakeChatServer, Reply, Streaming, hello
 from tests.unit.test_openai_chat import event
 
@@ -143,22 +127,6 @@ def test_a_call_without_a_name_is_no_call() -> None:
 # The thinker. --------------------------------------------------------------------------------------------------------
 
 
-class Given:
-    """What was emitted for one job."""
-
-    def __init__(self) -> None:
-        self.outputs: list[Payload | StageError] = []
-        self.called = threading.Event()
-        self.ended = threading.Event()
-
-    def emit(self, output: Payload | StageError) -> None:
-        self.outputs.append(output)
-        if isinstance(output, CallDelta):
-            self.called.set()
-        elif isinstance(output, StageError) or (isinstance(output, TextDelta) and output.finish is not None):
-            self.ended.set()
-
-
 class Rig:
     """A thinker and its server."""
 
@@ -166,17 +134,14 @@ class Rig:
         self.server = FakeChatServer(hello)
         self.think = RemoteThink(parse({"url": self.server.url, "model": "m", "first_text_timeout_s": 5.0}))
         self.think.load(lambda line: None)
-        self._job = 0
+        self._job: Job
 
     def start(self, reply: Reply, toolset: Toolset = OFFERED) -> Given:
         self.server.replies.clear()
         self.server.replies.append(reply)
-        self._job += 1
         given = Given()
-        address = Address(session="s", lane=0, epoch=0)
-        prompt = Prompt(messages=(HELLO,), toolset=toolset)
-        job = Job(id=JobId(self._job), stage=Role.THINK, address=address, payload=prompt, pace=Pace(since=MonoNs(0)))
-        self.think.submit(job, given.emit)
+        self._job = job(Prompt(messages=(HELLO,), toolset=toolset))
+        self.think.submit(self._job, given.emit)
         return given
 
     def ask(self, reply: Reply, toolset: Toolset = OFFERED) -> list[Payload | StageError]:
@@ -185,7 +150,7 @@ class Rig:
         return given.outputs
 
     def cut(self) -> None:
-        self.think.abort(JobId(self._job))
+        self.think.abort(self._job.id)
 
 
 @pytest.fixture(scope="module")

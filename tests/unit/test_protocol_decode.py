@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from duplex.config import ServerSettings
 from duplex.payloads import Toolset
 from duplex.protocol import AppendAudio, Decoded, TransportName, WireProfile, decode, initial
-from duplex.protocol.strict_json import STRUCTURED_CHARS_MAX
+from duplex.protocol.strict_json import DEFAULT, bounds_of
 from duplex.session.messages import (
     CancelReply,
     ClearInput,
@@ -145,7 +146,7 @@ UNREADABLE: list[tuple[str | bytes, str]] = [
     ('{"type":"conversation.item.delete","item_id":""}', "invalid_value"),
     (b"\xff\xfe", "invalid_utf8"),
     (b'{"type":"response.cancel"}', "binary_event"),
-    ('{"type":"response.cancel","x":[' + "[],[]," * (STRUCTURED_CHARS_MAX // 5) + "[]]}", "event_too_large"),
+    ('{"type":"response.cancel","x":[' + "[],[]," * (DEFAULT.structured_chars_max // 5) + "[]]}", "event_too_large"),
 ]
 
 
@@ -170,8 +171,24 @@ def test_an_endless_event_id_is_not_echoed() -> None:
     assert rejected(read(json.dumps({"type": "x", "event_id": "e" * 600}))).event_id is None
 
 
+@pytest.mark.parametrize(
+    ("bounds", "x", "says"),
+    [
+        ({"event_depth_max": 8}, [[[[[[[[1]]]]]]]], "deeper than 8 levels"),
+        ({"event_brackets_max": 100}, [[]] * 100, "at most 100 brackets"),
+        ({"event_structured_chars_max": 1024, "event_commas_max": 8}, ["a" * 200] * 10, "larger than 1024 characters"),
+    ],
+)
+def test_how_much_structure_is_taken_is_configured(bounds: dict[str, int], x: list[Any], says: str) -> None:
+    text = json.dumps({"type": "response.cancel", "x": x})
+    profile = WireProfile(json=bounds_of(ServerSettings(**bounds)))
+    refusal = rejected(decode(text, CONFIG, transport="websocket", profile=profile, arrived=ARRIVED))
+    assert says in refusal.message
+    assert not isinstance(read(text), Rejected)
+
+
 def test_large_audio_is_read_although_large_structure_is_not() -> None:
-    audio = base64.b64encode(bytes(2 * STRUCTURED_CHARS_MAX)).decode()
+    audio = base64.b64encode(bytes(2 * DEFAULT.structured_chars_max)).decode()
     assert isinstance(event("input_audio_buffer.append", audio=audio), AppendAudio)
 
 

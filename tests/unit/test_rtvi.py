@@ -290,6 +290,13 @@ def test_a_function_call_and_its_result() -> None:
     assert rtvi.decode(result(1), CONFIG) == [output], "no call waits for it"
 
 
+def test_calls_that_nobody_answers_are_forgotten_over_the_bound() -> None:
+    rtvi = RtviWire(WireProfile(calls_awaited_max=1), lambda: NOON)
+    told(rtvi, CREATED, *(CallDone(reply_id="resp_1", item=call(n)) for n in (1, 2)))
+    ended = [told(rtvi, ItemAdded(item=call(n, "", "function_call_output"), previous_item_id=None)) for n in (1, 2)]
+    assert [data["function_name"] for ((_, data),) in ended] == ["", "open_door"]
+
+
 def test_the_last_result_is_answered() -> None:
     rtvi = wire()
     told(rtvi, CREATED, *(CallDone(reply_id="resp_1", item=call(n)) for n in (1, 2)))

@@ -64,6 +64,13 @@ def test_a_bad_file_stops_the_start_and_is_not_quoted(tmp_path: Path, content: b
     assert KEY not in str(refused.value)
 
 
+def test_a_file_over_its_bound_stops_the_start_and_no_key_is_cut_off(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_text(f"app={KEY}\n" * 10)
+    with pytest.raises(ConfigError, match="larger than 64 bytes"):
+        load_keys(ServerSettings(api_keys_file=file, api_keys_file_bytes_max=64))
+
+
 @pytest.mark.parametrize(
     ("keys", "says"),
     [

@@ -55,6 +55,17 @@ def test_the_same_one_is_served_until_it_is_about_to_expire(tmp_path: Path) -> N
     assert fingerprint(340, host="127.0.0.7") != renewed, "an address that the certificate does not name"
 
 
+def test_how_long_it_is_valid_and_when_it_is_renewed_is_configured(tmp_path: Path) -> None:
+    values = {"tls_days": 10, "tls_renew_days": 4}
+    open_tls(settings(tmp_path, **values), {}, NOW)
+    first = (tmp_path / FILE).read_bytes()
+    assert x509.load_pem_x509_certificate(first).not_valid_after_utc == NOW + timedelta(days=10)
+    open_tls(settings(tmp_path, **values), {}, NOW + timedelta(days=5))
+    assert (tmp_path / FILE).read_bytes() == first
+    open_tls(settings(tmp_path, **values), {}, NOW + timedelta(days=7))
+    assert (tmp_path / FILE).read_bytes() != first
+
+
 def test_a_file_that_is_none_is_replaced(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text("rubbish")
     (tmp_path / FILE).chmod(0o644)
@@ -76,7 +87,7 @@ def test_the_users_cache_is_where_the_system_says(tmp_path: Path) -> None:
 
 def test_an_own_certificate_is_taken_as_it_is(tmp_path: Path) -> None:
     own = tmp_path / "own.pem"
-    own.write_bytes(make_certificate(["voice.example"], NOW))
+    own.write_bytes(make_certificate(["voice.example"], NOW, 365))
     tls = open_tls(ServerSettings(tls_certificate=own, tls_key=own, tls_dir=tmp_path / "unused"), {}, NOW)
     assert tls is not None
     assert tls.self_signed is None
@@ -94,7 +105,7 @@ def test_an_own_certificate_that_is_none_stops_the_start(tmp_path: Path, content
 
 def test_the_key_of_another_certificate_stops_the_start(tmp_path: Path) -> None:
     for name in ("a.pem", "b.pem"):
-        (tmp_path / name).write_bytes(make_certificate(["localhost"], NOW))
+        (tmp_path / name).write_bytes(make_certificate(["localhost"], NOW, 365))
     with pytest.raises(ConfigError, match=r"server\.tls_key"):
         open_tls(ServerSettings(tls_certificate=tmp_path / "a.pem", tls_key=tmp_path / "b.pem"), {}, NOW)
 

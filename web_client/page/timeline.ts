@@ -52,6 +52,7 @@ export function follow(timeline: Timeline, at: number, event: StripEvent): Timel
     case "input_audio_buffer.cleared":
       return { spans: ended(spans, at, "heard"), cuts };
     case "response.created":
+      if (event.beside === true) return { spans, cuts };
       return { spans: [...spans, { row: "made", id: event.responseId, from: at, to: null }], cuts };
     case "response.done":
       return { spans: ended(spans, at, "made", event.responseId), cuts };

@@ -67,7 +67,12 @@ export type ServerEvent =
       readonly transcript: string;
     }
   | { readonly type: "conversation.item.input_audio_transcription.failed"; readonly itemId: string }
-  | { readonly type: "response.created"; readonly responseId: string }
+  | {
+      readonly type: "response.created";
+      readonly responseId: string;
+      /** It is out of band: in no conversation. */
+      readonly beside?: true;
+    }
   | { readonly type: "response.output_item.added"; readonly responseId: string; readonly item: Item }
   | ({ readonly type: "response.output_audio_transcript.delta" } & ReplyDelta)
   | ({ readonly type: "response.output_text.delta" } & ReplyDelta)
@@ -211,7 +216,14 @@ const READERS: Readers = {
     type: "conversation.item.input_audio_transcription.failed",
     itemId: text(f, "item_id"),
   }),
-  "response.created": (f) => ({ type: "response.created", responseId: text(group(f, "response"), "id") }),
+  "response.created": (f) => {
+    const response = group(f, "response");
+    return {
+      type: "response.created",
+      responseId: text(response, "id"),
+      ...(response["conversation_id"] === null ? { beside: true } : {}),
+    };
+  },
   "response.output_item.added": (f) => ({
     type: "response.output_item.added",
     responseId: text(f, "response_id"),

@@ -70,6 +70,8 @@ function reduceLocal(state: ViewState, at: number, event: LocalEvent): ViewState
 }
 
 function reduceServer(state: ViewState, at: number, event: ServerEvent): ViewState {
+  const beside = besideConversation(state, event);
+  if (beside !== null) return beside;
   switch (event.type) {
     case "session.created":
       return { ...greeted(state), recorded: event.recorded === true };
@@ -286,6 +288,17 @@ function withoutUnfinished(state: ViewState, exceptId: string | null): ViewState
 }
 
 // The assistant's side. ---------------------------------------------------------------------------------------------
+
+/** What an event of a response beside the conversation changes: it is remembered until its end; null: it is of no such one. */
+function besideConversation(state: ViewState, event: ServerEvent): ViewState | null {
+  if (!("responseId" in event)) return null;
+  const { responseId } = event;
+  if (event.type === "response.created" && event.beside === true) {
+    return { ...state, besideIds: [...state.besideIds, responseId] };
+  }
+  if (!state.besideIds.includes(responseId)) return null;
+  return event.type === "response.done" ? { ...state, besideIds: state.besideIds.filter((id) => id !== responseId) } : state;
+}
 
 function responseCreated(state: ViewState, responseId: string): ViewState {
   const timing: Timing = {

@@ -90,6 +90,8 @@ export interface ViewState {
   readonly playingId: string | null;
   /** Replies whose item is not known yet. */
   readonly timings: Readonly<Record<string, Timing>>;
+  /** Responses beside the conversation that are being made: nothing of them is a turn of it. */
+  readonly besideIds: readonly string[];
   /** The turn that waits for its reply to be created. */
   readonly turn: AwaitedTurn | null;
   /** When the remote stream last became audible, and whether it still is. */
@@ -117,6 +119,7 @@ export const INITIAL: ViewState = {
   makingId: null,
   playingId: null,
   timings: {},
+  besideIds: [],
   turn: null,
   sound: null,
   rttMs: 0,

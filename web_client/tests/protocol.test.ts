@@ -77,6 +77,13 @@ describe("decode", () => {
     expect(decoded).toHaveProperty("reason", expect.stringContaining(reason));
   });
 
+  it("tells a response beside the conversation by its null conversation_id", () => {
+    const event = (conversation_id: string | null) => JSON.stringify({ type: "response.created", response: { id: "r", conversation_id } });
+    expect(decode(event("conv"))).toMatchObject({ event: { type: "response.created", responseId: "r" } });
+    expect(decode(event("conv"))).not.toHaveProperty("event.beside");
+    expect(decode(event(null))).toHaveProperty("event.beside", true);
+  });
+
   it("lets types pass that it does not use, names of Object's own members too", () => {
     expect(decode('{"type":"rate_limits.updated"}')).toEqual({ kind: "unused", type: "rate_limits.updated" });
     expect(decode('{"type":"constructor"}')).toEqual({ kind: "unused", type: "constructor" });

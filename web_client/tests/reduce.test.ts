@@ -304,6 +304,43 @@ describe("typing", () => {
   });
 });
 
+describe("a response beside the conversation", () => {
+  const created: ServerEvent = { type: "response.created", responseId: "aside", beside: true };
+  const its: readonly ServerEvent[] = [
+    { type: "response.output_item.added", responseId: "aside", item: { id: "i", role: "assistant", text: "", spoken: false } },
+    { type: "response.output_text.delta", responseId: "aside", itemId: "i", delta: "pleased" },
+    { type: "response.output_audio_transcript.delta", responseId: "aside", itemId: "i", delta: "pleased" },
+  ];
+  const over = (status: "completed" | "cancelled" | "failed"): ServerEvent => ({
+    type: "response.done",
+    responseId: "aside",
+    status,
+    reason: "",
+  });
+
+  it("is no turn, whenever its events come", () => {
+    const plain = [...CONNECT, ...ASK, ...ANSWER, ...FINISH];
+    const among = plain.slice(CONNECT.length).flatMap((step, i): readonly Step[] => {
+      const event = its[i % its.length];
+      return event === undefined ? [step] : [step, [step[0], event]];
+    });
+    const steps: readonly Step[] = [...CONNECT, [60, created], ...among];
+    expect(phases(steps)).toEqual(phases(plain));
+    expect(play(steps)).toEqual({ ...play(plain), besideIds: ["aside"] });
+  });
+
+  it.each(["completed", "cancelled", "failed"] as const)("is forgotten when it is %s", (status) => {
+    const idle = play(CONNECT);
+    expect(play([[60, created], ...its.map((event): Step => [70, event]), [80, over(status)]], idle)).toEqual(idle);
+  });
+
+  it("takes no answer's place", () => {
+    const waiting = play([...CONNECT, ...ASK, [2100, created]]);
+    expect(waiting.turn).not.toBeNull();
+    expect(play([[2200, over("completed")]], waiting).phase).toBe("thinking");
+  });
+});
+
 describe("trouble", () => {
   it("marks a failed reply and listens again", () => {
     const state = play([...CONNECT, ...ASK, [2100, { type: "response.created", responseId: "r1" }], [2150, item], [2200, done("failed", "out of memory")]]);

@@ -37,6 +37,11 @@ describe("follow", () => {
     expect(spans.map(({ row, to }) => [row, to])).toEqual([["sent", 700], ["played", null]]);
   });
 
+  it("leaves out what is made beside the conversation", () => {
+    const aside = { type: "response.created", responseId: "r", beside: true } as const;
+    expect(after([0, aside], [9, { type: "response.done", responseId: "r", status: "completed", reason: "" }]).spans).toEqual([]);
+  });
+
   it("ends everything with the conversation", () => {
     const { spans } = after([0, { type: "response.created", responseId: "r" }], [10, { type: "played", on: true }], [90, { type: "ended" }]);
     expect(spans.every(({ to }) => to === 90)).toBe(true);

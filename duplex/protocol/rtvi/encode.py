@@ -57,8 +57,6 @@ PROTOCOL_VERSION: Final = "2.1.0"
 ALREADY_ANSWERS: Final = "conversation_already_has_active_response"
 _USER: Final = "user"
 _SUM: Final = "ttfas"
-_CALLS_MAX: Final = 64
-"""Calls whose results are waited for; a client answers none of a function that it has no handler for."""
 
 _Message = dict[str, Any]
 _ReplyEvent = ReplyCreated | ReplyOutputStarted | ReplyText | ReplyDone
@@ -98,11 +96,13 @@ class RtviEncoder:
 
     Args:
         wall: gives the time of day in ISO 8601.
+        calls_max: calls whose results are waited for; a client answers none of a function that it has no handler for.
         lost: the client has had another session before, and is told that this is a new one.
     """
 
-    def __init__(self, wall: Callable[[], str], *, lost: bool = False) -> None:
+    def __init__(self, wall: Callable[[], str], calls_max: int, *, lost: bool = False) -> None:
         self._wall = wall
+        self._calls_max = calls_max
         self._lost = lost
         self._partial: dict[str, str] = {}
         """By item: what the client was told of words that are still being spoken."""
@@ -264,7 +264,7 @@ class RtviEncoder:
                 return [message("llm-function-call-started", {"function_name": name})]
             case CallDone():
                 self._calls[call_id] = _Call(name, event.reply_id)
-                if len(self._calls) > _CALLS_MAX:
+                if len(self._calls) > self._calls_max:
                     del self._calls[next(iter(self._calls))]
                 data = {"function_name": name, "tool_call_id": call_id, "arguments": json.loads(item.text or "{}")}
                 return [message("llm-function-call-in-progress", data)]

@@ -85,7 +85,7 @@ class RtviWire:
 
     def __init__(self, profile: WireProfile, wall: Callable[[], str], *, lost: bool = False) -> None:
         self._profile = profile
-        self._encoder = RtviEncoder(wall, lost=lost)
+        self._encoder = RtviEncoder(wall, profile.calls_awaited_max, lost=lost)
         self._owed: CreateReply | None = None
         """Answers the results of calls, when the reply that made them has ended."""
         self.ready = lost
@@ -119,7 +119,7 @@ class RtviWire:
             return []
         id_: str | None = None
         try:
-            raw = read_object(text)
+            raw = read_object(text, self._profile.json)
             if raw.get("type") == SIGNALLING:
                 return []
             if raw.get("label") != LABEL:

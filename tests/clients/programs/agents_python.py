@@ -6,7 +6,7 @@ import asyncio
 import os
 from typing import Any
 
-from steps import MOMENT_S, Microphone, Plan, Waiter, check_answer, check_heard, read_plan, run
+from steps import MOMENT_S, Microphone, Plan, Waiter, check_answer, check_heard, main
 
 os.environ["OPENAI_AGENTS_DISABLE_TRACING"] = "1"  # its exporter would call home
 
@@ -159,22 +159,4 @@ class Program:
         return "".join(event["delta"] for event in deltas if event["item_id"] == item_id)
 
 
-async def main() -> None:
-    """Take all steps."""
-    plan = read_plan()
-    program = Program(plan)
-    tool = [("tool call", program.tool_call)] if plan.tool_request else []
-    await run(
-        [
-            ("connect", program.connect),
-            ("configure", program.configure),
-            ("voice turn", program.voice_turn),
-            ("text turn", program.text_turn),
-            ("barge-in", program.barge_in),
-            *tool,
-            ("clean end", program.clean_end),
-        ]
-    )
-
-
-asyncio.run(main())
+main(Program)

@@ -11,7 +11,7 @@ from livekit import rtc
 from livekit.agents import llm
 from livekit.plugins.openai.realtime import RealtimeModel, RealtimeSession
 from openai.types.realtime import ConversationItemRetrieveEvent
-from steps import BYTES_PER_S, MOMENT_S, RATE, Microphone, Plan, Waiter, check_answer, check_heard, read_plan, run
+from steps import BYTES_PER_S, MOMENT_S, RATE, Microphone, Plan, Waiter, check_answer, check_heard, main
 
 
 @llm.function_tool
@@ -182,22 +182,4 @@ class Program:
         return text
 
 
-async def main() -> None:
-    """Take all steps."""
-    plan = read_plan()
-    program = Program(plan)
-    tool = [("tool call", program.tool_call)] if plan.tool_request else []
-    await run(
-        [
-            ("connect", program.connect),
-            ("configure", program.configure),
-            ("voice turn", program.voice_turn),
-            ("text turn", program.text_turn),
-            ("barge-in", program.barge_in),
-            *tool,
-            ("clean end", program.clean_end),
-        ]
-    )
-
-
-asyncio.run(main())
+main(Program)

@@ -11,7 +11,7 @@ from aiortc import RTCConfiguration, RTCPeerConnection, RTCSessionDescription
 from openai import AsyncOpenAI
 from openai.resources.realtime.realtime import AsyncRealtimeConnection, AsyncRealtimeConnectionManager
 from openai.types.realtime import RealtimeServerEvent
-from steps import BYTES_PER_S, MOMENT_S, Microphone, Plan, Waiter, check_answer, check_heard, read_plan, run
+from steps import BYTES_PER_S, MOMENT_S, STEPS, Microphone, Plan, Waiter, check_answer, check_heard, main
 
 TOOL = {
     "type": "function",
@@ -115,7 +115,7 @@ class Program:
         await self._tasks[0]
         assert not errors, errors
 
-    async def secret(self) -> None:
+    async def client_secret(self) -> None:
         """Make a secret bound to a session's configuration, and open a session with it."""
         session = {"type": "realtime", "instructions": "Be brief."}
         made = await self._openai.realtime.client_secrets.create(
@@ -127,7 +127,7 @@ class Program:
             event = await connection.recv()
             assert event.type == "session.created" and event.session.instructions == "Be brief."
 
-    async def call(self) -> None:
+    async def call_and_hangup(self) -> None:
         """Open a call with an offer and a session object, hang it up, and see that it is gone."""
         peer = RTCPeerConnection(RTCConfiguration(iceServers=[]))
         channel = peer.createDataChannel("oai-events")
@@ -204,24 +204,4 @@ class Program:
         return sum(len(base64.b64decode(e.delta)) for e in deltas if e.response_id == deltas[-1].response_id)
 
 
-async def main() -> None:
-    """Take all steps."""
-    plan = read_plan()
-    program = Program(plan)
-    tool = [("tool call", program.tool_call)] if plan.tool_request else []
-    await run(
-        [
-            ("connect", program.connect),
-            ("configure", program.configure),
-            ("voice turn", program.voice_turn),
-            ("text turn", program.text_turn),
-            ("barge-in", program.barge_in),
-            *tool,
-            ("clean end", program.clean_end),
-            ("client secret", program.secret),
-            ("call and hangup", program.call),
-        ]
-    )
-
-
-asyncio.run(main())
+main(Program, (*STEPS, "client secret", "call and hangup"))

@@ -42,7 +42,7 @@ from pipecat.services.openai.realtime.llm import OpenAIRealtimeLLMService
 from pipecat.transports.base_output import BaseOutputTransport
 from pipecat.transports.base_transport import TransportParams
 from pipecat.workers.runner import WorkerRunner
-from steps import MOMENT_S, RATE, Microphone, Plan, Waiter, check_answer, check_heard, read_plan, run
+from steps import MOMENT_S, RATE, Microphone, Plan, Waiter, check_answer, check_heard, main
 
 OPEN_DOOR = FunctionSchema(
     name="open_door",
@@ -204,23 +204,6 @@ class Program(BaseObserver):
         return "".join(frame.text for frame in self._of(TTSTextFrame, at))
 
 
-async def main() -> None:
-    """Take all steps."""
-    logger.remove()
-    logger.add(sys.stderr, level="WARNING")
-    plan = read_plan()
-    program = Program(plan)
-    tool = [("tool call", program.tool_call)] if plan.tool_request else []
-    await run(
-        [
-            ("connect", program.connect),
-            ("text turn", program.text_turn),
-            ("voice turn", program.voice_turn),
-            ("barge-in", program.barge_in),
-            *tool,
-            ("clean end", program.clean_end),
-        ]
-    )
-
-
-asyncio.run(main())
+logger.remove()
+logger.add(sys.stderr, level="WARNING")
+main(Program, ("connect", "text turn", "voice turn", "barge-in", "tool call", "clean end"))

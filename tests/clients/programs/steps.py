@@ -24,6 +24,9 @@ MOMENT_S = 0.8
 STEP_S_MAX = 20.0
 """Ceiling of a step; one that passes takes a fraction of it."""
 
+STEPS = ("connect", "configure", "voice turn", "text turn", "barge-in", "tool call", "clean end")
+"""What a program does, in order, unless its package asks for something else."""
+
 Step = Callable[[], Awaitable[None]]
 
 
@@ -67,6 +70,23 @@ def read_plan() -> Plan:
     for name in ("answers", "text_answers"):
         raw[name] = tuple(raw[name])
     return Plan(**raw)
+
+
+def main(program: Callable[[Plan], object], steps: Sequence[str] = STEPS) -> None:
+    """Take a program's steps.
+
+    Args:
+        program: makes it for a plan, inside the loop that it runs in.
+        steps: in order, each the method of its name ("barge-in": `barge_in`); "tool call" only where the plan has one.
+    """
+
+    async def take() -> None:
+        plan = read_plan()
+        made = program(plan)
+        named = [step for step in steps if step != "tool call" or plan.tool_request is not None]
+        await run([(step, getattr(made, step.replace(" ", "_").replace("-", "_"))) for step in named])
+
+    asyncio.run(take())
 
 
 async def run(steps: Sequence[tuple[str, Step]]) -> None:
