@@ -307,6 +307,7 @@ def _progress() -> Iterator[Callable[[str], None]]:
 
 def _run_doctor(options: argparse.Namespace) -> int:
     settings = load(options.config, **_flags(options))
+    configure_logging("error")  # what is worth knowing is a finding
     findings = doctor.examine(settings, lambda: load_pack(settings), options.turn)
     print(doctor.to_json(findings) if options.json else doctor.describe(findings))
     return FAILED if any(finding.level is doctor.Level.BAD for finding in findings) else 0

@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from ipaddress import ip_address
 from pathlib import Path
@@ -27,12 +28,15 @@ import numpy as np
 from aioice import stun, turn
 
 from duplex.config import ConfigError, ServerSettings, Settings
-from duplex.media import opus
+from duplex.media import opus, processing
 from duplex.media.candidates import is_loopback
 from duplex.media.video import PictureDecoder
 from duplex.server.keys import load_keys
 from duplex.server.page import page_dir
+from duplex.server.tls import cache_dir, open_tls
 from duplex.stages.contract import ModelPack, PackError
+from duplex.stages.process import isolated
+from duplex.telemetry.setup import ProcessClock, open_exporter
 
 _PYTHON_MIN: Final = (3, 11)
 _FILES_PER_SESSION: Final = 8
@@ -40,6 +44,8 @@ _FILES_PER_SESSION: Final = 8
 _SESSIONS_EXPECTED: Final = 50
 _CORES_EXPECTED: Final = 2
 _MEMORY_EXPECTED: Final = 2 * 1024**3
+_OTHERS: Final = 0o077
+"""Bits of a mode that let others look into a folder."""
 _TURN_PORT: Final = 3478
 _TURN_TIMEOUT_S: Final = 5.0
 
@@ -83,7 +89,9 @@ def examine(settings: Settings, make_pack: Callable[[], ModelPack], turn_url: st
         lambda: reach(settings.server),
         lambda: codecs(settings),
         lambda: page(settings.server.page_dir),
-        lambda: model(make_pack),
+        lambda: kept(settings),
+        lambda: extras(settings),
+        lambda: model(lambda: isolated(make_pack(), settings.stages)),
     ]
     if turn_url is not None:
         checks.append(lambda: [asyncio.run(turn_server(turn_url, os.environ))])
@@ -347,6 +355,55 @@ def page(configured: Path | None) -> Iterable[Finding]:
         name="page", level=Level.OK if built else Level.HINT, seen="built" if built else "not built",
         advice="" if built else "`make page` builds it (Node 20); clients do not need it",
     )  # fmt: skip
+
+
+def kept(settings: Settings) -> Iterable[Finding]:
+    """Look at the certificate and the folders that the configuration names; what is not there is not made."""
+    server, recordings = settings.server, settings.recording.directory
+    if server.tls_certificate is not None:
+        try:
+            open_tls(server, os.environ, datetime.now(UTC))
+        except ConfigError as error:
+            advice = "name a PEM certificate and its key, or leave both out and use `--tls`, which makes one"
+            yield Finding(name="certificate", level=Level.BAD, seen=str(error), advice=advice)
+        else:
+            yield Finding(name="certificate", level=Level.OK, seen=f"{server.tls_certificate} and its key")
+    elif server.tls:
+        yield _folder("certificate", server.tls_dir or cache_dir(os.environ), "server.tls_dir")
+    if recordings is not None:
+        yield _folder("recordings", recordings, "recording.directory", private=True)
+
+
+def _folder(name: str, path: Path, setting: str, *, private: bool = False) -> Finding:
+    """Look whether a folder is there or can be made, and written."""
+    parent = next((folder for folder in (path, *path.absolute().parents) if folder.exists()), Path("/"))
+    if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
+        advice = f"set {setting} to a folder that this user may write"
+        return Finding(name=name, level=Level.BAD, seen=f"{path} cannot be written", advice=advice)
+    if private and parent == path and path.stat().st_mode & _OTHERS:
+        return Finding(name=name, level=Level.BAD, seen=f"others may look into {path}", advice=f"`chmod 700 {path}`")
+    return Finding(name=name, level=Level.OK, seen=f"kept in {path}")
+
+
+def extras(settings: Settings) -> Iterable[Finding]:
+    """Look for the optional packages that the configuration asks for."""
+    if settings.media.processing == "apm":
+        try:
+            processing.load()
+        except processing.ProcessingUnavailable as error:
+            advice = "install it, or set media.processing to off"
+            yield Finding(name="processing", level=Level.BAD, seen=str(error), advice=advice)
+        else:
+            yield Finding(name="processing", level=Level.OK, seen="echo and noise can be taken out of what is heard")
+    try:
+        exporter = open_exporter(settings.telemetry, os.environ, settings.model.pack, ProcessClock())
+    except ConfigError as error:
+        advice = "install it, or name no endpoint"
+        yield Finding(name="spans", level=Level.BAD, seen=str(error), advice=advice)
+    else:
+        if exporter is not None:
+            exporter.close()
+            yield Finding(name="spans", level=Level.OK, seen="the exporter is installed; its collector is not asked")
 
 
 def model(make_pack: Callable[[], ModelPack]) -> Iterable[Finding]:

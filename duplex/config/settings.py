@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tomllib
 from pathlib import Path
 from typing import Any, Literal
 
@@ -111,7 +112,9 @@ def load(path: Path | None = None, **flags: Any) -> Settings:
     except ValidationError as error:
         lines = [": ".join(filter(None, (".".join(map(str, e["loc"])), e["msg"]))) for e in error.errors()]
         raise ConfigError("bad configuration\n  " + "\n  ".join(lines)) from error
-    except ValueError as error:  # a TOML syntax error, or JSON in an environment value
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"bad configuration: {path} is not TOML: {error}") from error
+    except ValueError as error:  # JSON in an environment value
         raise ConfigError(f"bad configuration: {error}") from error
 
 

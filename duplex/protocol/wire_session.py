@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
 
 from duplex.protocol import errors
 from duplex.protocol.errors import RemoteProtocolError
@@ -20,6 +21,7 @@ TOKENS_MAX = 4096
 _MISSING = "missing"
 _OF_VALUE = ("value_error", "literal_error", "greater_than", "less_than", "finite_number", "string_too_short")
 _TOO_LONG = ("string_too_long", "too_long")
+_NO_OBJECT = ("model_type", "model_attributes_type", "dict_type")
 
 
 class WireModel(BaseModel):
@@ -57,12 +59,19 @@ def wire_error(error: ValidationError, raw: dict[str, Any], prefix: str = "") ->
     param = prefix + ".".join(map(str, _path(first["loc"], raw, missing=kind == _MISSING)))
     if kind == _MISSING:
         return RemoteProtocolError(errors.MISSING_PARAMETER, f"Missing required parameter: '{param}'.", param)
-    reason = first["msg"].removeprefix("Value error, ")
+    reason = reason_of(first)
     if kind in _TOO_LONG:
         code = errors.TOO_LONG
     else:
         code = errors.INVALID_VALUE if kind.startswith(_OF_VALUE) else errors.INVALID_TYPE
     return RemoteProtocolError(code, f"Invalid value for '{param}': {reason[:1].lower()}{reason[1:]}.", param)
+
+
+def reason_of(error: ErrorDetails) -> str:
+    """Return what is wrong, in words that name nothing of ours: of an object pydantic tells the class that it should be."""
+    if error["type"] in _NO_OBJECT:
+        return "Input should be an object"
+    return error["msg"].removeprefix("Value error, ")
 
 
 def _path(loc: tuple[int | str, ...], raw: Any, *, missing: bool) -> list[int | str]:

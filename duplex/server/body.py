@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from duplex.protocol import RemoteProtocolError
 from duplex.protocol.strict_json import JsonBounds, read_object
+from duplex.protocol.wire_session import reason_of
 from duplex.server.answers import ApiError
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -85,7 +86,8 @@ def object_of(raw: bytes, model: type[_Model], bounds: JsonBounds) -> _Model:
     try:
         return model.model_validate(read_object(text_of(raw, "body"), bounds))
     except RemoteProtocolError as error:
-        raise ApiError(400, error.code, error.message.replace("The event", "The body")) from None
+        message = error.message.replace("The event", "The body").replace("An event", "A body")
+        raise ApiError(400, error.code, message) from None
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
-        raise ApiError(400, "invalid_value", f"{first['msg']}.", ".".join(map(str, first["loc"]))) from None
+        raise ApiError(400, "invalid_value", f"{reason_of(first)}.", ".".join(map(str, first["loc"]))) from None

@@ -20,6 +20,12 @@ SCRIPT = [
     "The capital of Italy is Rome. It lies on the Tiber, and about three million people live there.",
     "It covers five hundred square miles. Most of it is parks and farmland.",
 ]
+TURNED = {"width": 844, "height": 390}
+"""A phone held across."""
+INSIDE = (
+    "(({left, top, right, bottom}) => left >= 0 && top >= 0 && right <= innerWidth && bottom <= innerHeight)"
+    "(document.querySelector('[data-testid=split]').getBoundingClientRect())"
+)
 OVERFLOW = "document.documentElement.scrollWidth > innerWidth || document.documentElement.scrollHeight > innerHeight"
 PLACES = (
     "JSON.stringify(['talk', 'mute', 'camera', 'stop', 'strip', 'text', 'state'].map((id) => {"
@@ -80,6 +86,14 @@ def test_pictures(serve: Serve, visit: Open, tmp_path: Path, size: str) -> None:
     page.get_by_test_id("ttfas").first.click()
     picture("split")
     page.keyboard.press("Escape")
+    if size == "phone":
+        page.set_viewport_size(TURNED)
+        page.get_by_test_id("ttfas").first.click()
+        picture("turned")
+        assert page.evaluate(INSIDE), "all parts of the latency are in the window"
+        assert page.get_by_test_id("model-notice").is_visible(), "what the model is worth is said however it is held"
+        page.keyboard.press("Escape")
+        page.set_viewport_size({"width": width, "height": height})
     page.get_by_test_id("devices-open").click()
     picture("devices")
     page.keyboard.press("Escape")

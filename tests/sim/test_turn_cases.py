@@ -184,6 +184,25 @@ def test_c33_the_clients_own_commit_and_create_make_no_second_reply() -> None:
     server.check()
 
 
+@pytest.mark.parametrize("first_token_s", [0.0, 1.2])
+def test_c33_a_function_is_called_once_though_its_sentence_has_a_pause(first_token_s: float) -> None:
+    """C33: answered in its pause, the sentence goes on: the call is taken back before it was told, or stands and is known."""
+    asked = 'call get_weather {"city": "Paris"}'
+    server = Server(SimOptions(vad="level", transcripts=(asked, "please"), first_token_s=first_token_s))
+    tool = {"type": "function", "name": "get_weather", "parameters": {"type": "object", "properties": {}}}
+    session = server.connect(wire=detection(type="server_vad", silence_duration_ms=500) | {"tools": [tool]})
+    session.say(800)
+    server.advance(800 + 550)
+    session.say(600)
+    server.advance(9000)
+    assert len(session.client.of("input_audio_buffer.committed")) == 2
+    assert len(session.client.of("response.function_call_arguments.done")) == 1
+    told = server.stage("think").prompts[-1].messages
+    assert any(message.calls for message in told) == (first_token_s == 0.0)
+    assert statuses(session) == ["completed" if first_token_s == 0.0 else "cancelled", "completed"]
+    server.check()
+
+
 @pytest.mark.parametrize("noise_at_ms", range(0, 200, 10))
 def test_c34_noise_after_a_push_to_talk_commit_belongs_to_the_next_buffer(noise_at_ms: int) -> None:
     """C34: detection off, two seconds of speech, commit, 150 ms of breath, create: that speech is answered, silently heard."""

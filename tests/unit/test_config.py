@@ -89,6 +89,11 @@ def test_a_bad_file_is_refused(tmp_path: Path, text: str) -> None:
         load(toml(tmp_path, text))
 
 
+def test_a_file_that_is_no_toml_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"duplex\.toml is not TOML: .*line 2"):
+        load(toml(tmp_path, "[server]\nport = = 1\n"))
+
+
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"not found: .*none\.toml"):
         load(tmp_path / "none.toml")

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import json
+import logging
 import socket
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import structlog
 from duplex_models.sim import SimOptions, make
 
 from duplex import doctor
 from duplex.cli import main
 from duplex.config import ServerSettings, Settings
 from duplex.doctor import Finding, Level
+from duplex.media import processing
 from duplex.stages.contract import ModelPack, PackError
 
 pytestmark = pytest.mark.unit
 
 
 def pack() -> ModelPack:
-    return make(SimOptions(vad="level"))
+    return make(SimOptions(vad="level"), after=lambda seconds, call: lambda: None)
 
 
 def only(findings: Iterable[Finding]) -> Finding:
@@ -75,6 +80,45 @@ def test_a_page_that_is_not_built_is_a_hint(tmp_path: Path) -> None:
     assert only(doctor.page(tmp_path)).level is Level.OK
 
 
+def bad(settings: dict[str, Any]) -> Finding:
+    """Return the one thing that is wrong in a configuration with which a start fails."""
+    findings = doctor.examine(Settings.model_validate({"server": {"port": 0}} | settings), pack, None)
+    return only(finding for finding in findings if finding.level is Level.BAD)
+
+
+def test_a_certificate_that_cannot_be_loaded_or_kept_is_bad(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    absent = {"tls_certificate": str(tmp_path / "a.pem"), "tls_key": str(tmp_path / "a.key")}
+    for tls in (absent, {"tls": True, "tls_dir": str(tmp_path / "file" / "tls")}):
+        assert bad({"server": {"port": 0, **tls}}).name == "certificate"
+    well = Settings.model_validate({"server": {"tls": True, "tls_dir": str(tmp_path / "new" / "tls")}})
+    assert only(doctor.kept(well)).level is Level.OK
+    assert not (tmp_path / "new").exists(), "looking makes nothing"
+
+
+def test_a_folder_that_does_not_do_for_recordings_is_bad(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    tmp_path.chmod(0o755)
+    assert "cannot be written" in bad({"recording": {"directory": str(tmp_path / "file" / "x")}}).seen
+    assert "chmod 700" in bad({"recording": {"directory": str(tmp_path)}}).advice
+    tmp_path.chmod(0o700)
+    assert only(doctor.kept(Settings.model_validate({"recording": {"directory": str(tmp_path)}}))).level is Level.OK
+
+
+def test_an_extra_that_is_asked_for_and_missing_is_bad(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object) -> None:
+        raise processing.ProcessingUnavailable("pip install it")
+
+    monkeypatch.setattr(processing, "load", missing)
+    assert bad({"media": {"processing": "apm"}}).seen == "pip install it"
+    monkeypatch.setitem(sys.modules, "duplex.telemetry.otel", None)
+    assert "duplex[otel]" in bad({"telemetry": {"otlp_endpoint": "http://127.0.0.1:9"}}).seen
+
+
+def test_a_stage_that_can_have_no_process_is_bad() -> None:
+    assert "cannot have a process" in bad({"stages": {"processes": ["think"]}}).seen
+
+
 def test_a_pack_that_cannot_be_made_or_loaded_is_bad() -> None:
     def missing() -> ModelPack:
         raise PackError("needs a package that is not installed")
@@ -112,6 +156,14 @@ def test_what_is_no_turn_url_is_refused(url: str) -> None:
         doctor.parse_turn(url)
 
 
+@pytest.fixture
+def logs_as_before() -> Iterator[None]:
+    yield
+    structlog.reset_defaults()
+    logging.captureWarnings(False)
+
+
+@pytest.mark.usefixtures("logs_as_before")
 def test_the_command_prints_json_and_its_status_tells(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--model", "sim", "--port", "0", "--json"]) == 0
     findings = json.loads(capsys.readouterr().out)

@@ -313,6 +313,15 @@ def test_responses_that_are_not_made(response: dict[str, Any], code: str, param:
     assert (refusal.code, refusal.param) == (code, param)
 
 
+@pytest.mark.parametrize(
+    "session", [1, [], "x", {"type": "realtime", "audio": 5}, {"type": "realtime", "audio": {"input": []}}]
+)
+def test_an_object_that_is_none_is_told_in_words_of_the_wire(session: Any) -> None:
+    refusal = rejected(event("session.update", session=session))
+    assert refusal.code == "invalid_type"
+    assert refusal.message.endswith("should be an object.")
+
+
 _json = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),

@@ -29,8 +29,9 @@ export class SplitPopover {
     const own = this.#element.getBoundingClientRect();
     const left = Math.min(Math.max(MARGIN_PX, at.left), innerWidth - own.width - MARGIN_PX);
     const above = at.top - own.height - MARGIN_PX;
+    const below = Math.min(at.bottom + MARGIN_PX, innerHeight - own.height - MARGIN_PX);
     this.#element.style.setProperty("left", `${left}px`);
-    this.#element.style.setProperty("top", `${above >= MARGIN_PX ? above : at.bottom + MARGIN_PX}px`);
+    this.#element.style.setProperty("top", `${above >= MARGIN_PX ? above : Math.max(MARGIN_PX, below)}px`);
   }
 
   /** Close what hovering opened; what a press opened stays until the next press elsewhere. */

@@ -178,10 +178,11 @@ function forgotten(state: ViewState, firstItemId: string): ViewState {
   return { ...state, captions: captions.toSpliced(first, 0, { kind: "forgotten", id }) };
 }
 
-/** Whatever was playing is cut; the captions stay. */
+/** Whatever was playing is cut, where its sound ended: a lost connection is noticed seconds later. The captions stay. */
 function stopped(state: ViewState, at: number): ViewState {
+  const cutAt = state.sound?.until ?? at;
   const captions = withoutUnfinished(state, null).captions.map((caption) =>
-    caption.kind === "reply" ? ended(caption, at) : caption,
+    caption.kind === "reply" ? ended(caption, cutAt) : caption,
   );
   return {
     ...state,
@@ -382,7 +383,7 @@ function responseDone(
 }
 
 function playoutStarted(state: ViewState, at: number, responseId: string): ViewState {
-  const onset = state.sound?.on && at - state.sound.from <= ONSET_EARLY_MS ? state.sound.from : null;
+  const onset = state.sound?.until === null && at - state.sound.from <= ONSET_EARLY_MS ? state.sound.from : null;
   const playing = withReply(
     { ...state, playingId: responseId, phase: state.userSpeaking ? state.phase : "speaking" },
     (reply) => reply.responseId === responseId,
@@ -431,7 +432,7 @@ function cut(reply: ReplyCaption, at: number): ReplyCaption {
 }
 
 function soundChanged(state: ViewState, at: number, on: boolean): ViewState {
-  const heard: ViewState = { ...state, sound: on ? { from: at, on } : { from: state.sound?.from ?? at, on } };
+  const heard: ViewState = { ...state, sound: on ? { from: at, until: null } : { from: state.sound?.from ?? at, until: at } };
   const playing = state.playingId === null ? undefined : replyOf(state, state.playingId);
   if (!on || playing === undefined || playing.timing.audibleAt !== null) return heard;
   const sounding = withReply(heard, (reply) => reply === playing, { soundFrom: at });

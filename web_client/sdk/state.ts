@@ -94,8 +94,8 @@ export interface ViewState {
   readonly besideIds: readonly string[];
   /** The turn that waits for its reply to be created. */
   readonly turn: AwaitedTurn | null;
-  /** When the remote stream last became audible, and whether it still is. */
-  readonly sound: { readonly from: number; readonly on: boolean } | null;
+  /** When the remote stream last became audible, and when it fell silent after that; null: it has not. */
+  readonly sound: { readonly from: number; readonly until: number | null } | null;
   readonly rttMs: number;
   /** Speaking rate of the assistant's voice, in characters per second. */
   readonly rate: number;

@@ -1,6 +1,6 @@
 /**
  * What brings a page back to its conversation: the server's newest token, kept in the tab's session storage, so that a
- * reload finds it and another tab does not.
+ * reload finds it. A tab that is duplicated copies the storage, but a ticket that no page has left is not used.
  */
 const STORED_AS = "duplex.resume";
 /** Between two attempts to come back. */
@@ -23,9 +23,9 @@ export function backoffMs(attempt: number): number {
   return BACKOFF_MS[Math.min(attempt, BACKOFF_MS.length - 1)] ?? 0;
 }
 
-/** Whether the server may still be waiting. */
+/** The ticket, if its page was left and the server may still be waiting. */
 export function usableTicket(ticket: Ticket | null, now: number): Ticket | null {
-  return ticket === null || (ticket.leftAt !== null && now - ticket.leftAt > ticket.windowMs) ? null : ticket;
+  return ticket === null || ticket.leftAt === null || now - ticket.leftAt > ticket.windowMs ? null : ticket;
 }
 
 /** The tab's ticket. Where storage is forbidden it lives in memory: then a reload begins anew. */

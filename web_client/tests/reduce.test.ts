@@ -354,6 +354,12 @@ describe("trouble", () => {
     expect(reply(state)).toMatchObject({ playout: "cut", status: "cancelled" });
   });
 
+  it("shows nothing as heard behind the last sound before the loss", () => {
+    const silent: Step = [2700, { type: "local.sound", on: false }];
+    const state = play([...CONNECT, ...ASK, ...ANSWER, silent, [9000, { type: "local.problem", problem: { kind: "lost" } }]]);
+    expect(heardAndAhead(reply(state), 9000, state.rate)).toEqual({ heard: "It is", ahead: "" });
+  });
+
   it("goes on after an error of one event, and forgets it on request", () => {
     const error: ServerEvent = { type: "error", code: "bad", message: "No.", clientEventId: null };
     const state = play([...CONNECT, [100, error]]);

@@ -180,6 +180,10 @@ describe("a reload", () => {
     expect(usableTicket({ ...ticket, leftAt: 1_000 }, 31_000)).not.toBeNull();
     expect(usableTicket({ ...ticket, leftAt: 1_000 }, 31_001)).toBeNull();
   });
+
+  it("leaves a conversation to the tab that holds it, though a duplicate of the tab has its ticket", () => {
+    expect(usableTicket({ token: "t", windowMs: 30_000, leftAt: null, microphone: true }, 0)).toBeNull();
+  });
 });
 
 describe("what the server restores", () => {
