@@ -440,8 +440,7 @@ class SessionActor:
             self._violated("addressing")
             return
         if isinstance(job.payload, VoiceWindow):
-            heard = self._microphone.analysed(job, job.payload, payload)
-            if heard is not None:
+            for heard in self._microphone.analysed(job, job.payload, payload):
                 self.post(heard)
             self._microphone.go_on()
         elif isinstance(job.payload, TickInput):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
 from duplex.actor.context import ActorContext
@@ -43,6 +44,10 @@ _SILENCE_TOLD_EVERY = samples_from_ms(256)
 _TICKS_IN_FLIGHT = 8
 _WINDOWS_IN_FLIGHT = 32
 """VAD windows submitted at once; more audio waits in the backlog."""
+_LOST = ("failed", "timeout", "memory")
+"""How a stage ends a window that it did not look at because it broke."""
+_AGAIN_MAX = 1
+"""A window that breaks two stages is left alone."""
 
 
 def _resampling(rate: int) -> Callable[[Int16Array], Int16Array]:
@@ -97,7 +102,12 @@ class Microphone:
         """Audio appended by the client (16 kHz, slices of at most 1 s) that is not taken in yet."""
         self._appended_samples = 0
         self._backlog: deque[VoiceWindow] = deque()
-        self._in_flight = 0
+        self._asked: deque[VoiceWindow] = deque()
+        """Windows at the stage, in the order of their audio; they are told to the core in this order."""
+        self._known: dict[Samples, tuple[float, MonoNs]] = {}
+        """Probability of those whose answer came before that of one ahead of them, by start, and when their audio came in."""
+        self._again: dict[Samples, int] = {}
+        """How often windows were lost with the stage that held them, by start."""
         self._arrived = MonoNs(0)
         """When the newest input's packet came in, or it was made up for one that never came; grows only, since work is done in its order."""
         self._ticked = Samples(0)
@@ -163,17 +173,36 @@ class Microphone:
 
     # Stage outputs. -------------------------------------------------------------------------------------------------
 
-    def analysed(self, job: Job, window: VoiceWindow, payload: Payload | StageError) -> Heard | None:
-        """Take what the VAD says of a window; return what the core is to be told at once."""
-        self._in_flight -= 1
+    def analysed(self, job: Job, window: VoiceWindow, payload: Payload | StageError) -> list[Heard]:
+        """Take what the VAD says of a window; return what the core is to be told at once.
+
+        A window that a broken stage lost is asked about again, ahead of what waits behind it; if the next stage loses it too, it
+        counts as silence.
+        """
+        start = window.span.start
+        if isinstance(payload, StageError) and payload.kind in _LOST and self._again.get(start, 0) < _AGAIN_MAX:
+            self._again[start] = self._again.get(start, 0) + 1
+            self._submit(Role.VAD, window, replace(job.pace, since=MonoNs(job.pace.since - 1)))
+            return []
         probability = payload.probability if isinstance(payload, VoiceProbability) else 0.0
+        self._known[start] = probability, job.pace.since
+        told: list[Heard] = []
+        while self._asked and self._asked[0].span.start in self._known:
+            first = self._asked.popleft()
+            self._again.pop(first.span.start, None)
+            heard = self._heard(first, *self._known.pop(first.span.start))
+            if heard is not None:
+                told.append(heard)
+        return told
+
+    def _heard(self, window: VoiceWindow, probability: float, arrived: MonoNs) -> Heard | None:
         if self._is_echo(window.span, probability):
             probability = 0.0
         probability = self._voice_end.probability(window.pcm, probability)
         if not self._core.ignores(probability):
-            return Heard(span=window.span, probability=probability, arrived=job.pace.since)
+            return Heard(span=window.span, probability=probability, arrived=arrived)
         start = window.span.start if self._silence is None else self._silence.span.start
-        self._silence = Heard(span=Span(start, window.span.end), probability=0.0, arrived=job.pace.since)
+        self._silence = Heard(span=Span(start, window.span.end), probability=0.0, arrived=arrived)
         return None if window.span.end - start < _SILENCE_TOLD_EVERY else self.take_silence()
 
     def take_silence(self) -> Heard | None:
@@ -217,9 +246,9 @@ class Microphone:
 
     def _submit_windows(self) -> None:
         pace = Pace(since=self._arrived)
-        while self._backlog and self._in_flight < _WINDOWS_IN_FLIGHT:
+        while self._backlog and len(self._asked) < _WINDOWS_IN_FLIGHT:
             window = self._backlog.popleft()
-            self._in_flight += 1
+            self._asked.append(window)
             self._submit(Role.VAD, window, pace)
 
     def _submit_ticks(self, tick: Samples) -> None:

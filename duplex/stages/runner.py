@@ -259,10 +259,11 @@ class StageRunner(ABC):
         words = self._watchdog.words(reason)
         lost = self._lose()
         self._busy.set(0, self._executor.now())
-        for work, began, batch in lost:
+        waited = (
+            self._queue.drain() if reason == "hang" else ()
+        )  # before anything fails: what is asked again waits for the next stage
+        for work, began, batch in (*lost, *((work, None, 0) for work in waited)):
             self._fail(work, began, batch, StageError(kind=kind, reason=words))
-        if reason == "hang":
-            self._fail_waiting(StageError(kind=kind, reason=words))
 
     def _refuse_waiting(self) -> None:
         self._fail_waiting(StageError(kind="unavailable", reason=f"{self.spec.name} is down"))

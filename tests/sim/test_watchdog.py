@@ -1,8 +1,10 @@
 """Stages that hang, crash or run out of memory are replaced: what they held fails, what waits is served by the next one."""
 
+import base64
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from duplex_models.sim import SimOptions
 from duplex_models.sim.stages import SimTalk
@@ -227,6 +229,44 @@ def test_a_session_that_leaves_while_a_stage_is_down_is_given_back() -> None:
     server.advance(3000)
     assert server.runners.idle
     assert not server.runners.troubles()
+
+
+@pytest.mark.parametrize("how", ["hang", "memory"])
+def test_what_a_voice_activity_that_breaks_held_is_asked_of_the_next_one(how: str) -> None:
+    """A whole turn, appended in one burst, is in its hands; and other sessions speak meanwhile."""
+    server = serve()
+    burst, other = server.connect("websocket"), server.connect()
+    burst.mute()
+    server.advance(200)
+    if how == "hang":
+        costs = iter((1000.0,))
+        server.world.costs["vad"] = lambda: next(costs, 0.0)
+    else:
+        server.stage("vad").step = out_of_memory
+    loud = 8000 * np.sin(2 * np.pi * 300 * np.arange(24 * 700) / 24_000)
+    pcm = base64.b64encode(np.concatenate([loud, np.zeros(24 * 900)]).astype("<i2").tobytes()).decode()
+    burst.event(type="input_audio_buffer.append", audio=pcm)
+    other.say(800)
+    server.advance(25_000)
+    for session in (burst, other):
+        assert session.client.types().count("input_audio_buffer.committed") == 1
+        assert status(session) == "completed"
+    assert server.total("duplex_stage_restarts_total", stage="vad", reason=how) == 1
+    server.check()
+
+
+def test_windows_that_break_every_voice_activity_count_as_silence() -> None:
+    server = serve()
+    session = server.connect()
+    server.advance(200)
+    costs = iter((1000.0, 0.0, 0.0, 1000.0))  # a step, the end of the stage, the load of the next one, its first step
+    server.world.costs["vad"] = lambda: next(costs, 0.0)
+    server.advance(8000)
+    assert server.total("duplex_stage_restarts_total", stage="vad", reason="hang") == 2
+    session.say(800)
+    server.advance(25_000)
+    assert status(session) == "completed"
+    server.check()
 
 
 def test_a_model_in_lock_step_begins_anew() -> None:
