@@ -20,6 +20,7 @@ TOKENS_MAX = 4096
 _MISSING = "missing"
 _OF_VALUE = ("value_error", "literal_error", "greater_than", "less_than", "finite_number", "string_too_short")
 _TOO_LONG = ("string_too_long", "too_long")
+_NO_OBJECT = ("model_type", "dict_type")
 
 
 class WireModel(BaseModel):
@@ -57,7 +58,7 @@ def wire_error(error: ValidationError, raw: dict[str, Any], prefix: str = "") ->
     param = prefix + ".".join(map(str, _path(first["loc"], raw, missing=kind == _MISSING)))
     if kind == _MISSING:
         return RemoteProtocolError(errors.MISSING_PARAMETER, f"Missing required parameter: '{param}'.", param)
-    reason = first["msg"].removeprefix("Value error, ")
+    reason = "should be an object" if kind in _NO_OBJECT else first["msg"].removeprefix("Value error, ")
     if kind in _TOO_LONG:
         code = errors.TOO_LONG
     else:

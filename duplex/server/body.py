@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from duplex.protocol import RemoteProtocolError
 from duplex.protocol.strict_json import read_object
+from duplex.protocol.wire_session import wire_error
 from duplex.server.answers import ApiError
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -83,9 +84,11 @@ def object_of(raw: bytes, model: type[_Model]) -> _Model:
         ApiError: 400, it is none, with the field that is wrong.
     """
     try:
-        return model.model_validate(read_object(text_of(raw, "body")))
+        body = read_object(text_of(raw, "body"))
     except RemoteProtocolError as error:
         raise ApiError(400, error.code, error.message.replace("The event", "The body")) from None
+    try:
+        return model.model_validate(body)
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        raise ApiError(400, "invalid_value", f"{first['msg']}.", ".".join(map(str, first["loc"]))) from None
+        wrong = wire_error(error, body)
+        raise ApiError(400, wrong.code, wrong.message, wrong.param) from None
