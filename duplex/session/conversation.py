@@ -104,6 +104,8 @@ class Conversation:
     """
 
     def __init__(self, items_max: int, chars_max: int = 1_000_000) -> None:
+        self.begun = False
+        """There was an item, whatever has become of it."""
         self._items: list[Item] = []
         self._items_max = items_max
         self._chars_max = chars_max
@@ -159,6 +161,7 @@ class Conversation:
             except ItemError as error:
                 raise ItemError(error.code, str(error), "previous_item_id") from error
         previous = self._items[index - 1].id if index else None
+        self.begun = True
         self._items.insert(index, item)
         self._chars_of[item.id] = len(item.text or "")
         self._chars += self._chars_of[item.id]
