@@ -118,6 +118,10 @@ class Conversation:
     def __len__(self) -> int:
         return len(self._items)
 
+    def __contains__(self, item: object) -> bool:
+        """Return whether this very item is there: another may have its id by now."""
+        return any(kept is item for kept in self._items)
+
     def views(self) -> list[ItemView]:
         """Return a snapshot of every item, in order."""
         return [item.view() for item in self._items]
@@ -170,7 +174,7 @@ class Conversation:
 
     def grown(self, item: Item) -> None:
         """Count what was read in the pictures of an item since it came; one that is here no more does not count."""
-        if not any(kept is item for kept in self._items):
+        if item not in self:
             return
         chars = len(item.text or "") + sum(len(view.text or "") for view in item.pictures)
         self._chars += chars - self._chars_of[item.id]
