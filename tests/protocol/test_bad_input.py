@@ -133,9 +133,7 @@ class Stand:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def stand() -> AsyncIterator[Stand]:
     patient = {"websocket_ping_s": 120}  # a socket answers no ping while its turn has not come
-    open_door = {
-        "measured": False
-    }  # the loop is as busy as these tests make it, and each wants its session all the same
+    open_door = {"measured": False}  # these tests make the loop busy, and open further sessions all the same
     serving = live("word " * 40, server=patient, admission=open_door)
     async with serving as (url, observer), by_socket(url, **PUSH_TO_TALK) as socket:
         async with by_call(url) as (call, _), by_side(url) as (side, _):
