@@ -195,6 +195,9 @@ HTTP errors are `{"error": {"type", "code", "message", "param"}}`.
 - A response has exactly one end, `response.done`, whose `status` says how: there is no event of its own for a cancellation.
 - The same content is `output_audio` in an item and `audio` as a content part; `output_text` and `text`.
 - One response at a time is in progress in the conversation.
+- The deltas of a response's text add up to its `done`. Those of a transcript add up to `completed`, unless the whole turn, once it was
+  heard, reads otherwise than its beginning did: a delta cannot be called back, and `completed` is what holds.
+- A call's data channel takes events as large as its client offers (`a=max-message-size`; browsers: 256 KiB). A larger one is not sent.
 - A session object that goes back shows what is in effect, not what was asked for. In a `session.update` an absent field keeps what
   stands, `null` is the default again, `""` clears the instructions, `[]` the tools; `null` turns turn detection off, and transcripts.
 

@@ -59,7 +59,17 @@ from duplex.session.effects import (
     SubmitUtterance,
 )
 from duplex.session.events import ServerEvent, SessionToken
-from duplex.session.messages import Detached, Disconnected, Inbound, Network, Rejected, Sampled, StageOutput
+from duplex.session.messages import (
+    ClearInput,
+    CommitInput,
+    Detached,
+    Disconnected,
+    Inbound,
+    Network,
+    Rejected,
+    Sampled,
+    StageOutput,
+)
 from duplex.session.view import LaneState
 from duplex.stages.contract import Role
 from duplex.units import MonoNs, RtpTicks, ns_from_ms
@@ -306,6 +316,9 @@ class SessionActor:
         match message:
             case AppendAudio(pcm=raw, format=name):
                 self._microphone.append(*samples_of(raw, name))
+            case CommitInput() | ClearInput():
+                self._microphone.end_appended()
+                self.post(replace(message, arrived=self._microphone.arrived))
             case ComeBack():
                 self._context.come_back(self.session_id, message)
             case ClientReady():

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
+import numpy as np
+
 from duplex.actor.context import ActorContext
 from duplex.actor.ingress import WINDOW, Ingress
 from duplex.media.contract import INPUT_RATE, WEBSOCKET_RATE
@@ -42,6 +44,7 @@ from duplex.units import POSITION_RATE, MonoNs, Samples, Span, samples_from_ms
 _SILENCE_TOLD_EVERY = samples_from_ms(256)
 """Silence that nobody waits for is told to the core in spans of this length."""
 _TICKS_IN_FLIGHT = 8
+_NOTHING = np.zeros(0, np.int16)
 _WINDOWS_IN_FLIGHT = 32
 """VAD windows submitted at once; more audio waits in the backlog."""
 _LOST = ("failed", "timeout", "memory")
@@ -50,9 +53,29 @@ _AGAIN_MAX = 1
 """A window that breaks two stages is left alone."""
 
 
-def _resampling(rate: int) -> Callable[[Int16Array], Int16Array]:
-    """Return what makes appended audio of a rate into input: a whole factor at once, another as soxr gives it."""
-    return Upsampler(INPUT_RATE // rate).feed if INPUT_RATE % rate == 0 else StreamResampler(rate, INPUT_RATE).push
+class _Appended:
+    """Makes appended audio of one rate into input: a whole factor at once, another as soxr gives it.
+
+    Args:
+        rate: of what is appended, samples per second.
+    """
+
+    def __init__(self, rate: int) -> None:
+        self.rate = rate
+        self._whole = Upsampler(INPUT_RATE // rate) if INPUT_RATE % rate == 0 else None
+        self._stream = StreamResampler(rate, INPUT_RATE)
+
+    def push(self, pcm: Int16Array) -> Int16Array:
+        """Return what more audio gives; soxr holds up to 19 ms of it back."""
+        return self._stream.push(pcm) if self._whole is None else self._whole.feed(pcm)
+
+    def finish(self) -> Int16Array:
+        """Return what was held back; what follows is a stream of its own."""
+        if self._whole is not None:
+            return _NOTHING
+        rest = self._stream.push(_NOTHING, last=True)
+        self._stream = StreamResampler(self.rate, INPUT_RATE)
+        return rest
 
 
 class CoreView(Protocol):
@@ -96,8 +119,7 @@ class Microphone:
         self._voice_end = VoiceEnd(settings.turn.release_drop_db, settings.turn.release_threshold)
         self._processing = Processing()
         self._processor: AudioProcessor | None = None
-        self._append_rate = WEBSOCKET_RATE
-        self._resample = _resampling(WEBSOCKET_RATE)
+        self._resampled = _Appended(WEBSOCKET_RATE)
         self._appended: deque[Int16Array] = deque()
         """Audio appended by the client (16 kHz, slices of at most 1 s) that is not taken in yet."""
         self._appended_samples = 0
@@ -130,12 +152,16 @@ class Microphone:
 
     def append(self, pcm: Int16Array, rate: int = WEBSOCKET_RATE) -> None:
         """Take audio that the client appends, shape (n,), `rate` samples a second: as much at once as can be analysed."""
-        if rate != self._append_rate:  # the session has changed its format
-            self._append_rate, self._resample = rate, _resampling(rate)
+        if rate != self._resampled.rate:  # the session has changed its format
+            self._keep(self._resampled.finish())
+            self._resampled = _Appended(rate)
         for start in range(0, len(pcm), rate):
-            piece = self._resample(pcm[start : start + rate])
-            self._appended.append(piece)
-            self._appended_samples += len(piece)
+            self._keep(self._resampled.push(pcm[start : start + rate]))
+        self._take_appended()
+
+    def end_appended(self) -> None:
+        """Take in all that was appended: a commit or a clear means every sample before it, and none is left for the next."""
+        self._keep(self._resampled.finish())
         self._take_appended()
 
     def sounded(self, pcm: Int16Array) -> None:
@@ -236,6 +262,11 @@ class Microphone:
                 make(wanted), self._reference, self._core.listener_delay, self._ingress.samples
             )  # fmt: skip
         return pcm if self._processor is None else self._processor.push(pcm)
+
+    def _keep(self, piece: Int16Array) -> None:
+        if len(piece):
+            self._appended.append(piece)
+            self._appended_samples += len(piece)
 
     def _take_appended(self) -> None:
         """Take in appended audio slice by slice, as fast as it is analysed."""

@@ -290,7 +290,9 @@ def _words_of(part: wire.ContentPart, role: str, param: str) -> str:
     if field is None:
         taken = " or ".join(_PART_TYPES[role])
         raise RemoteProtocolError(
-            errors.UNSUPPORTED, f"Content of a {role} item is of type {taken}; no other is supported.", f"{param}.type"
+            errors.UNSUPPORTED,
+            f"Content of an item of role '{role}' is of type {taken}; no other is supported.",
+            f"{param}.type",
         )
     words: str | None = getattr(part, field)
     if not words:

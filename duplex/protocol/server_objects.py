@@ -68,10 +68,6 @@ class ShownTranscription(ShownModel):
 
     model: str
     """Name of the model pack."""
-    language: str = LEFT_OUT
-    """Left out unless the client asked for one."""
-    prompt: str = LEFT_OUT
-    """Left out unless the client gave one."""
 
 
 class ServerVad(ShownModel):

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from duplex.protocol import RemoteProtocolError
 from duplex.protocol.strict_json import JsonBounds, read_object
-from duplex.protocol.wire_session import reason_of
+from duplex.protocol.wire_session import wire_error
 from duplex.server.answers import ApiError
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -84,10 +84,12 @@ def object_of(raw: bytes, model: type[_Model], bounds: JsonBounds) -> _Model:
         ApiError: 400, it is none, with the field that is wrong.
     """
     try:
-        return model.model_validate(read_object(text_of(raw, "body"), bounds))
+        body = read_object(text_of(raw, "body"), bounds)
     except RemoteProtocolError as error:
         message = error.message.replace("The event", "The body").replace("An event", "A body")
         raise ApiError(400, error.code, message) from None
+    try:
+        return model.model_validate(body)
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        raise ApiError(400, "invalid_value", f"{reason_of(first)}.", ".".join(map(str, first["loc"]))) from None
+        wrong = wire_error(error, body)
+        raise ApiError(400, wrong.code, wrong.message, wrong.param) from None

@@ -104,6 +104,8 @@ class Conversation:
     """
 
     def __init__(self, items_max: int, chars_max: int = 1_000_000) -> None:
+        self.begun = False
+        """There was an item, whatever has become of it."""
         self._items: list[Item] = []
         self._items_max = items_max
         self._chars_max = chars_max
@@ -115,6 +117,10 @@ class Conversation:
 
     def __len__(self) -> int:
         return len(self._items)
+
+    def __contains__(self, item: object) -> bool:
+        """Return whether this very item is there: another may have its id by now."""
+        return any(kept is item for kept in self._items)
 
     def views(self) -> list[ItemView]:
         """Return a snapshot of every item, in order."""
@@ -159,6 +165,7 @@ class Conversation:
             except ItemError as error:
                 raise ItemError(error.code, str(error), "previous_item_id") from error
         previous = self._items[index - 1].id if index else None
+        self.begun = True
         self._items.insert(index, item)
         self._chars_of[item.id] = len(item.text or "")
         self._chars += self._chars_of[item.id]
@@ -167,7 +174,7 @@ class Conversation:
 
     def grown(self, item: Item) -> None:
         """Count what was read in the pictures of an item since it came; one that is here no more does not count."""
-        if not any(kept is item for kept in self._items):
+        if item not in self:
             return
         chars = len(item.text or "") + sum(len(view.text or "") for view in item.pictures)
         self._chars += chars - self._chars_of[item.id]

@@ -333,7 +333,7 @@ class SessionCore:
     @property
     def _untouched(self) -> bool:
         """Nobody has said or asked for anything."""
-        return not (len(self.conversation) or self.lane.alive or self._replies.awaited or self._lifetime.over)
+        return not (self.conversation.begun or self.lane.alive or self._replies.awaited or self._lifetime.over)
 
     def _live_on(self) -> None:
         """Look at the session's greatest length: warn, begin no more replies, end."""

@@ -172,6 +172,8 @@ class Ear:
             self._tracker = TurnTracker(limits)
             self._buffer_start = self._analysed
         self._detection = detection
+        if detection is not None and not detection.interrupt_response:
+            self.barge_in.take_back("cleared")
 
     @property
     def speaking(self) -> bool:

@@ -133,7 +133,7 @@ class Replies:
         Noise that cut a reply before its first sound leaves a question that is answered after all.
         """
         active = self._lane.active
-        answers = bool(item.text) or self.unanswered
+        answers = bool(item.text and item in self._shared.conversation) or self.unanswered
         silent = self._traits.tick_mode or self._lifetime.over
         if item.text and self._wanted is not None and self._wanted.greeting is not None:
             self._wanted = None  # the user spoke first

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 
 import pytest
@@ -216,6 +217,20 @@ async def test_an_event_larger_than_the_client_takes_is_dropped_alone(plane: Pla
         peer.send("small")
         await until(lambda: "small" in client.messages, "the next event")
         assert len(client.messages) == 2
+
+
+async def test_letters_outside_ascii_do_not_make_an_event_too_large(plane: Plane) -> None:
+    """Escaped as JSON they take six bytes each: a session with long instructions in Russian would have no first event."""
+    client = Client()
+    instructions = "\u044b" * 60_000
+    async with session(plane, client) as (peer, _):
+        await until(lambda: client.messages, "the first event")
+        peer.send(json.dumps({"type": "session.updated", "instructions": instructions}))
+        peer.send(json.dumps({"type": "session.updated", "instructions": "\ud800" + instructions}))
+        peer.send("small")
+        await until(lambda: "small" in client.messages, "the next event")
+        assert len(client.messages) == 3
+        assert json.loads(client.messages[1])["instructions"] == instructions
 
 
 async def test_a_defect_of_the_session_ends_that_peer_alone(plane: Plane) -> None:

@@ -256,7 +256,8 @@ async def test_a_secret_lives_ten_minutes_by_default_and_is_not_cached() -> None
         ),
         (b'{"expires_after": {"anchor": "birth"}}', 400, "invalid_value", "expires_after.anchor"),
         (b'{"session": {"type": "weird"}}', 400, "invalid_value", "session.type"),
-        (b'{"session": 1}', 400, "invalid_value", "session"),
+        (b'{"session": 5}', 400, "invalid_type", "session"),
+        (b'{"expires_after": null}', 400, "invalid_type", "expires_after"),
     ],
 )
 async def test_bad_wishes_for_a_secret(body: bytes, status: int, code: str, param: str | None) -> None:
@@ -264,7 +265,7 @@ async def test_bad_wishes_for_a_secret(body: bytes, status: int, code: str, para
         async with client.post(SECRETS, data=body, headers=bearer(KEY)) as response:
             error = (await response.json())["error"]
         assert (response.status, error["code"], error["param"]) == (status, code, param)
-        assert "instance of" not in error["message"], "no class of ours is named"
+        assert "instance of" not in error["message"], "words of this server's own language"
 
 
 async def test_a_key_has_so_many_live_secrets() -> None:

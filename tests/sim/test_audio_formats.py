@@ -52,6 +52,28 @@ def test_what_is_appended_is_heard_at_its_length_and_what_is_said_is_encoded(nam
     server.check()
 
 
+def pcm(ms: int) -> str:
+    return base64.b64encode(np.resize(np.array([8000, -8000], "<i2"), 24 * ms).tobytes()).decode()
+
+
+def test_a_turn_that_the_client_commits_is_all_that_was_appended_before_and_nothing_else() -> None:
+    """A tenth of a second is enough, wherever in the stream it lies; what the resampler holds back goes with its turn."""
+    server = Server(SimOptions(vad="level"))
+    session = server.connect("websocket", wire={"type": "realtime", "audio": {"input": {"turn_detection": None}}})
+    session.mute()
+    lengths = [100, 100, 333, 110, 500, 100]
+    for ms in lengths:
+        session.event(type="input_audio_buffer.append", audio=pcm(ms))
+        session.event(type="input_audio_buffer.commit")
+        server.advance(500)
+        session.event(type="input_audio_buffer.append", audio=pcm(70))
+        session.event(type="input_audio_buffer.clear")
+    heard = session.client.of("conversation.item.input_audio_transcription.completed")
+    assert not session.client.of("error")
+    assert [event["usage"]["seconds"] for event in heard] == pytest.approx([ms / 1000 for ms in lengths], abs=0.001)
+    server.check()
+
+
 def test_the_format_changes_between_replies_and_a_reply_keeps_its_own() -> None:
     server = Server(SimOptions(vad="level", script=("One two three four five six.", "Yes.")))
     session = server.connect("websocket", wire={"type": "realtime", "duplex": {"lead_ms": 300}})

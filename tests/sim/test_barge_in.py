@@ -116,6 +116,25 @@ def test_interrupt_response_false_never_ducks_or_cuts_and_the_turn_is_answered_a
     assert server.stage("think").prompts[-1].messages[-1].text == "me too"
 
 
+@pytest.mark.parametrize("on_onset", ["duck", "hold"])
+def test_interrupt_response_false_holds_for_a_voice_that_has_begun(on_onset: str) -> None:
+    server = long_server(transcripts=("me too",))
+    session = speaking(server, duplex={"on_onset": on_onset})
+    session.say(1000)
+    server.advance(220)
+    session.event(
+        type="session.update", session={"audio": {"input": {"turn_detection": {"interrupt_response": False}}}}
+    )
+    updated = len(session.packets)
+    server.advance(25_000)
+    levels = [0 if pcm is None else np.abs(pcm).max() for _, pcm, _ in session.packets[updated + 1 : updated + 100]]
+    assert min(levels) > 11_000
+    done = [event["response"]["status"] for event in session.client.of("response.done")]
+    assert done == ["completed", "completed"]
+    assert server.stage("think").prompts[-1].messages[-1].text == "me too"
+    server.check()
+
+
 def test_history_holds_the_words_that_were_heard() -> None:
     server = long_server()
     session = speaking(server)

@@ -320,3 +320,22 @@ def test_items_are_put_where_they_are_wanted_or_nowhere() -> None:
     for kind in ("retrieve", "delete"):
         session.event(type=f"conversation.item.{kind}", item_id="b", event_id=kind)
         assert last_error(session) == (f"item_{kind}_invalid_item_id", kind)
+
+
+def test_a_turn_that_the_client_deletes_before_its_words_are_there_is_not_answered() -> None:
+    server = Server(SimOptions(vad="level", transcripts=("never mind", "hello"), transcribe_s=0.5))
+    session = server.connect()
+    for answers in (0, 1):
+        session.say(900)
+        while len(session.client.of("input_audio_buffer.committed")) <= answers:
+            server.advance(20)
+        if not answers:
+            item = session.client.of("input_audio_buffer.committed")[0]["item_id"]
+            session.event(type="conversation.item.delete", item_id=item)
+        server.advance(6000)
+        heard = session.client.of("conversation.item.input_audio_transcription.completed")
+        assert len(heard) == answers + 1, "its words are told all the same: what was begun has its end"
+        assert len(session.client.of("response.created")) == answers
+    assert [message.text for message in server.stage("think").prompts[-1].messages] == ["hello"]
+    assert not session.client.of("error")
+    server.check()

@@ -155,6 +155,8 @@ def test_an_update_brings_a_greeting_as_long_as_nothing_was_said_and_none_takes_
     told.type_text("hello")
     server.advance(12_000)
     assert late.client.of("response.created") == early.client.of("response.created") == []
+    for item in told.client.of("conversation.item.done"):
+        told.event(type="conversation.item.delete", item_id=item["item"]["id"])
     for session in (late, told):
         session.event(type="session.update", session=wire({"text": HELLO}))
     server.advance(6000)

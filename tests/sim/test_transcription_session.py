@@ -99,6 +99,11 @@ def test_an_update_makes_a_session_one_until_anything_was_said() -> None:
     session.event(type="session.update", session={"type": "realtime"}, event_id="late")
     error = session.client.of("error")[0]["error"]
     assert (error["code"], error["param"], error["event_id"]) == ("cannot_update_type", "session.type", "late")
+    session.event(
+        type="conversation.item.delete", item_id=session.client.of("conversation.item.added")[0]["item"]["id"]
+    )
+    session.event(type="session.update", session={"type": "realtime"}, event_id="later")  # what is gone was said
+    assert session.client.of("error")[1]["error"]["code"] == "cannot_update_type"
     session.event(type="session.update", session={"audio": {"input": {"turn_detection": None}}})
     assert session.client.of("session.updated")[-1]["session"]["audio"]["input"]["turn_detection"] is None
 

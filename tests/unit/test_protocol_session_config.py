@@ -232,6 +232,7 @@ def test_a_pack_may_have_a_voice_with_a_stock_name() -> None:
             "invalid_value",
             "session.audio.input.format.rate",
         ),
+        ({"audio": {"input": {"format": "pcm16"}}}, "invalid_type", "session.audio.input.format"),
         (detection(type="weird"), "invalid_value", "session.audio.input.turn_detection.type"),
         (detection(type="server_vad", threshold=2.0), "invalid_value", "session.audio.input.turn_detection.threshold"),
         ({"duplex": {"lead_ms": 600_001}}, "invalid_value", "session.duplex.lead_ms"),
@@ -252,6 +253,7 @@ def test_refusals_name_the_field(session: dict[str, Any], code: str, param: str)
     with pytest.raises(RemoteProtocolError) as refused:
         update(start(), session)
     assert (refused.value.code, refused.value.param) == (code, param)
+    assert "instance of" not in refused.value.message, "words of this server's own language"
     with pytest.raises(SessionRejected) as at_start:
         start(session)
     assert (at_start.value.code, at_start.value.param) == (code, param)

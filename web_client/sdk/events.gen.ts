@@ -1282,10 +1282,6 @@ export type ShownToolChoice =
 export interface ShownTranscription {
   /** Name of the model pack. */
   readonly model: string;
-  /** Left out unless the client asked for one. */
-  readonly language?: string;
-  /** Left out unless the client gave one. */
-  readonly prompt?: string;
 }
 
 /** The user speaks. While a reply plays it comes when the interruption is confirmed, not at the first sound. */
