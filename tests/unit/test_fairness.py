@@ -14,7 +14,7 @@ from duplex.pacing.policies import ChunkDeadline, Fcfs, FcfsCapped, Listener, Or
 from duplex.pacing.policy import Policy, Work, WorkState
 from duplex.pacing.urgency import Rank, Urgency
 from duplex.payloads import Address, Clause, Job, JobId, Pace, Role
-from duplex.stages.plan import EnginePlan, plan_batch, plan_engine
+from duplex.stages.plan import EnginePlan, plan_batch, plan_engine, rounds
 from duplex.units import MonoNs, ns_from_ms
 
 pytestmark = pytest.mark.unit
@@ -166,8 +166,13 @@ def made(descriptions: list[tuple[dict[str, Any], WorkState, int]], waiting_only
     ]
 
 
-def ranks(works: list[Work], policy: Policy) -> dict[int, Rank]:
-    return {work.job.id: policy.rank(work, NOW, UNIT_NS) for work in works}
+def ranks(works: list[Work], policy: Policy, unit_ns: int) -> dict[int, Rank]:
+    return {work.job.id: policy.rank(work, NOW, unit_ns) for work in works}
+
+
+def unit_of(works: list[Work], room: int) -> int:
+    """Return how long the last of those who want a step now waits for one."""
+    return UNIT_NS * rounds(works, NOW, room)
 
 
 def due_of(rank: dict[int, Rank]) -> set[int]:
@@ -181,7 +186,7 @@ def due_of(rank: dict[int, Rank]) -> set[int]:
 def test_a_batch_takes_the_most_urgent_and_never_what_is_held(descriptions: Any, room: int, name: str) -> None:
     policy: Policy = Riding(POLICIES[name])
     works = made(descriptions, waiting_only=True)
-    rank = ranks(works, policy)
+    rank = ranks(works, policy, unit_of(works, room))
     plan = plan_batch(works, NOW, UNIT_NS, policy, room, lambda job: None, Shares({}))
     chosen = [work.job.id for work in plan.batch]
     due = due_of(rank)
@@ -196,7 +201,7 @@ def test_a_batch_takes_the_most_urgent_and_never_what_is_held(descriptions: Any,
 def test_an_engine_runs_the_best_classes_and_everything_has_its_place(descriptions: Any, slots: int, name: str) -> None:
     policy: Policy = Riding(POLICIES[name])
     works = made(descriptions)
-    rank = ranks(works, policy)
+    rank = ranks(works, policy, unit_of(works, slots))
     plan = engine(works, slots, policy)
     chosen = {work.job.id for work in plan.order}
     due = due_of(rank)
@@ -225,7 +230,7 @@ def test_an_unpausable_engine_keeps_what_runs_and_fills_up(descriptions: Any, sl
     plan = engine(works, slots, policy, pausable=False)
     running = {work.job.id for work in works if work.state is WorkState.RUNNING}
     aborted = {work.job.id for work in plan.abort}
-    rank = ranks([work for work in works if work.state is WorkState.WAITING], policy)
+    rank = ranks([work for work in works if work.state is WorkState.WAITING], policy, UNIT_NS)
     wanting = [job for job, (urgency, _) in rank.items() if urgency < Urgency.SPECULATIVE]
     speculative = {work.job.id for work in works if work.job.id in running and work.pace.speculative}
     assert aborted <= speculative
@@ -241,10 +246,12 @@ def test_an_unpausable_engine_keeps_what_runs_and_fills_up(descriptions: Any, sl
 
 @given(st.lists(described, max_size=30), st.integers(1, 8), st.integers(0, 100))
 def test_who_may_ride_along(descriptions: Any, room: int, units: int) -> None:
-    """While somebody waits for first audio, a step holds besides only those who run dry within so many units."""
+    """While somebody waits for first audio, a step holds besides only those who run dry within so many units: of the time that
+    the last who wants a step waits for one."""
     policy = Listener(1000, units)
     works = made(descriptions, waiting_only=True)
-    rank = ranks(works, policy)
+    unit_ns = unit_of(works, room)
+    rank = ranks(works, policy, unit_ns)
     batch = plan_batch(works, NOW, UNIT_NS, policy, room, lambda job: None, Shares({})).batch
     due = [work for work in works if work.job.id in due_of(rank)]
     if not any(work.pace.dry_at is None and not work.pace.speculative for work in due):
@@ -253,4 +260,4 @@ def test_who_may_ride_along(descriptions: Any, room: int, units: int) -> None:
     assert batch and rank[batch[0].job.id] == min(rank.values())
     for work in batch:
         urgency, order = rank[work.job.id]
-        assert urgency < Urgency.PACED or (urgency == Urgency.PACED and order <= units * UNIT_NS)
+        assert urgency < Urgency.PACED or (urgency == Urgency.PACED and order <= units * unit_ns)
