@@ -40,7 +40,7 @@ def capacity(pack: ModelPack, settings: Settings) -> Capacity:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     threads = settings.threads or cores
     return Capacity(
-        sessions_prior=settings.admission.sessions_prior or pack.sessions_max,
+        sessions_prior=settings.admission.sessions_prior or pack.sessions_prior or pack.sessions_max,
         sessions_max=bound,
         engines=frozenset(spec.name for spec in engines),
         parallelism={"cpu": float(min(cores, threads + 1))},  # the loop is a thread beside the model's

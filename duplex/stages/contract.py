@@ -179,6 +179,8 @@ class ModelPack:
     voices: tuple[str, ...] = ("default",)
     sessions_max: int = 4
     """Sessions admitted by default."""
+    sessions_prior: int | None = None
+    """Of these, admitted until the stages have been measured on this machine; None: all."""
     speaking_rate_wpm: int = 170
     speculates: bool = True
     """Replies may be begun before the turn has ended, and thrown away; False for engines that are billed by use."""

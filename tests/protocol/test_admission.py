@@ -244,6 +244,13 @@ def test_a_pack_whose_engine_keeps_contexts_in_slots_has_a_bound() -> None:
     assert operator.sessions_max == 5
 
 
+def test_the_default_model_begins_with_a_session_for_each_core() -> None:
+    """What was measured to keep the SLO; what is measured then may admit as many more as there are slots."""
+    two, eight = (capacity(create_local({}, threads), Settings()) for threads in (2, 8))
+    assert (two.sessions_prior, two.sessions_max) == (2, 4)
+    assert (eight.sessions_prior, eight.sessions_max) == (4, 4)
+
+
 def test_a_pack_without_such_an_engine_has_a_first_guess() -> None:
     sim = capacity(make(SimOptions(vad="level")), Settings(threads=1))
     assert (sim.sessions_prior, sim.sessions_max) == (200, None)

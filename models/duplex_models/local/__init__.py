@@ -69,6 +69,7 @@ def create(options: dict[str, Any], threads: int) -> ModelPack:
         processes=frozenset({Role.THINK}),
         voices=speech.voices,
         sessions_max=parsed.sessions,
+        sessions_prior=parsed.sessions if "sessions" in options else min(parsed.sessions, threads),
         speaking_rate_wpm=170,
         hears_short_words=True,
         hears_language="en",

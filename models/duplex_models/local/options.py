@@ -35,7 +35,8 @@ class LocalOptions(BaseModel):
     whisper: WhisperName = "tiny.en"
     """`base` hears better, at three times the time; extra `whisper-base`."""
     sessions: int = Field(4, ge=1, le=32)
-    """Sessions admitted by default, and conversations whose prefix stays in the thinker's cache."""
+    """Conversations whose prefix stays in the thinker's cache; more sessions are not admitted. Unset, of these only one for each of the machine's
+    threads until the stages have been measured: two talkers on two cores are what kept the SLO (docs/performance.md)."""
     thinker_threads: int = Field(1, ge=1, le=64)
     """Threads of one decoding step. More than one is slower as soon as anything else runs."""
     prompt_threads: int = Field(2, ge=1, le=64)
