@@ -1,7 +1,7 @@
 """What does the core cost? 100 sessions with turns on simulated time; µs of core and actor per session and 20 ms.
 
-Time inside the stages, the egress queue's samples, the wire's encoding and the simulator's own heap is measured and taken off:
-each is a part of its own, and so is what measuring costs. CPU time is counted, so that other load does not show.
+Time inside the stages, the egress queue's samples, the echo gate, the wire's encoding and the simulator's own heap is measured and
+taken off: each is a part of its own, and so is what measuring costs. CPU time is counted, so that other load does not show.
 """
 
 from __future__ import annotations
@@ -102,6 +102,11 @@ def measure(media_s: float) -> dict[str, Any]:
             watch.wrap(actor, method, "core and actor")
         for method in ("pop", "enqueue", "cut", "report"):
             watch.wrap(actor.egress, method, "egress queue")
+        ears = actor._microphone
+        assert ears._echo is not None
+        watch.wrap(ears._echo, "is_echo", "echo gate")
+        watch.wrap(ears._reference, "sent", "echo gate")
+        watch.wrap(ears._voice_end, "probability", "voice's level")
         watch.wrap(actor._microphone._ingress, "push", "input ring")
         watch.wrap(actor._microphone._ingress, "read", "input ring")
         watch.wrap(actor._events, "send", "wire encoding")
