@@ -49,8 +49,6 @@ _WINDOWS_IN_FLIGHT = 32
 """VAD windows submitted at once; more audio waits in the backlog."""
 _LOST = ("failed", "timeout", "memory")
 """How a stage ends a window that it did not look at because it broke."""
-_AGAIN_MAX = 1
-"""A window that breaks two stages is left alone."""
 
 
 class _Appended:
@@ -128,8 +126,8 @@ class Microphone:
         """Windows at the stage, in the order of their audio; they are told to the core in this order."""
         self._known: dict[Samples, tuple[float, MonoNs]] = {}
         """Probability of those whose answer came before that of one ahead of them, by start, and when their audio came in."""
-        self._again: dict[Samples, int] = {}
-        """How often windows were lost with the stage that held them, by start."""
+        self._again: set[Samples] = set()
+        """Starts of those that were lost with the stage that held them, and asked about once more."""
         self._arrived = MonoNs(0)
         """When the newest input's packet came in, or it was made up for one that never came; grows only, since work is done in its order."""
         self._ticked = Samples(0)
@@ -206,8 +204,8 @@ class Microphone:
         counts as silence.
         """
         start = window.span.start
-        if isinstance(payload, StageError) and payload.kind in _LOST and self._again.get(start, 0) < _AGAIN_MAX:
-            self._again[start] = self._again.get(start, 0) + 1
+        if isinstance(payload, StageError) and payload.kind in _LOST and start not in self._again:
+            self._again.add(start)
             self._submit(Role.VAD, window, replace(job.pace, since=MonoNs(job.pace.since - 1)))
             return []
         probability = payload.probability if isinstance(payload, VoiceProbability) else 0.0
@@ -215,7 +213,7 @@ class Microphone:
         told: list[Heard] = []
         while self._asked and self._asked[0].span.start in self._known:
             first = self._asked.popleft()
-            self._again.pop(first.span.start, None)
+            self._again.discard(first.span.start)
             heard = self._heard(first, *self._known.pop(first.span.start))
             if heard is not None:
                 told.append(heard)
