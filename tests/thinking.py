@@ -33,9 +33,9 @@ _ROLES: dict[type, Role] = {
 }
 
 
-def job(payload: Payload, session: str = "s", lane: int = 0) -> Job:
+def job(payload: Payload, session: str = "s") -> Job:
     """Return a payload as a job of its own."""
-    address = Address(session=session, lane=lane, epoch=0)
+    address = Address(session=session, lane=0, epoch=0)
     role = _ROLES.get(type(payload), Role.THINK)
     return Job(id=JobId(next(_ids)), stage=role, address=address, payload=payload, pace=Pace(since=MonoNs(0)))
 
