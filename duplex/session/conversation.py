@@ -11,7 +11,7 @@ from duplex.payloads import Call, Message
 from duplex.session.events import ItemKind, ItemView
 from duplex.session.history import History
 from duplex.session.picture_view import PictureView, notes_of
-from duplex.units import Samples
+from duplex.units import Samples, ms_from_samples, samples_from_ms
 
 Role = Literal["user", "assistant", "system", "tool"]
 
@@ -199,6 +199,9 @@ class Conversation:
     def truncate(self, item_id: str, content_index: int, audio_end: Samples) -> None:
         """Keep of an assistant's audio only what was heard before `audio_end`.
 
+        Clients tell whole milliseconds, and some round up: openai-agents means by 1370 all of 1369.3. So the millisecond in
+        which the audio ends is not past its end.
+
         Raises:
             ItemError: no such item, not the assistant's audio, or past the end of its audio; nothing is changed.
         """
@@ -207,12 +210,12 @@ class Conversation:
             raise ItemError("invalid_truncate", "only the assistant's audio can be truncated", "item_id")
         if content_index != 0:
             raise ItemError("invalid_truncate", f"item {item_id} has no audio at this index", "content_index")
-        if audio_end > item.spoken.audio or not item.spoken.audio:
-            have = item.spoken.audio // 48
+        if not item.spoken.audio or audio_end - item.spoken.audio >= samples_from_ms(1):
+            have = ms_from_samples(item.spoken.audio)
             raise ItemError(
                 "invalid_truncate", f"audio_end_ms is past the end of the audio ({have} ms)", "audio_end_ms"
             )
-        item.heard = audio_end
+        item.heard = min(audio_end, item.spoken.audio)
 
     def listened(self, length: Samples) -> None:
         """So much of the user's speech was listened to, in a turn that has its words."""

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from duplex.payloads import Message
 from duplex.session.conversation import Conversation, Item, ItemError, SpokenText, messages_of
-from duplex.units import Samples
+from duplex.units import Samples, samples_from_ms
 
 pytestmark = pytest.mark.unit
 
@@ -112,3 +112,26 @@ def test_the_history_with_words_that_are_not_committed_yet_is_what_it_will_be_wi
         assert messages_of(conv.items(), "be kind") != foreseen
         conv.add(Item(id="new", role="user", modality="audio", text="and then"))
         assert messages_of(conv.items(), "be kind") == foreseen
+
+
+@pytest.mark.parametrize(("end_ms", "heard"), [(1369, "x"), (1370, "x y.")])
+def test_the_millisecond_in_which_the_audio_ends_is_not_past_its_end(end_ms: int, heard: str) -> None:
+    """openai-agents rounds up what it has got, 1369.3 ms, before it cuts its clock down to that (`_get_audio_limits`)."""
+    conv = conversation()
+    audio = samples_from_ms(1369.3)
+    text = spoken(["x", "y"], [100, audio])
+    text.audio = audio
+    said = Item(id="said", role="assistant", modality="audio", text=None, spoken=text)
+    conv.add(said)
+    conv.truncate("said", 0, samples_from_ms(end_ms))
+    assert said.heard == min(samples_from_ms(end_ms), audio)
+    assert said.heard_text() == heard
+
+
+def test_the_millisecond_after_it_is() -> None:
+    conv = conversation()
+    text = spoken(["x"], [100])
+    text.audio = samples_from_ms(1369.3)
+    conv.add(Item(id="said", role="assistant", modality="audio", text=None, spoken=text))
+    with pytest.raises(ItemError, match=r"past the end of the audio \(1369 ms\)"):
+        conv.truncate("said", 0, samples_from_ms(1371))
