@@ -1,8 +1,9 @@
-"""Function calls of the test double: it calls what the user's words tell it to.
+"""What the test double does because the user's words tell it to: it calls functions, and repeats.
 
     call get_weather {"city": "Paris"}                       calls it, in silence
     call get_weather {"city": "Rome"} call set_timer {}      calls both
     say and call get_weather {"city": "Paris"}               says its script first
+    repeat one two three.                                    says what follows, not its script
 
 What is not offered is not called. Where it has to call and is told nothing, it calls the first function with the least
 arguments that its schema asks for. To a result it says what it is.
@@ -19,6 +20,7 @@ from duplex.payloads import CallDelta, Prompt, TextDelta
 
 _CALL = re.compile(r"\bcall (?P<name>[A-Za-z0-9_-]+) ?(?=\{)")
 _SAY = re.compile(r"\bsay and call\b")
+_REPEAT = re.compile(r"repeat (?P<line>.+)", re.DOTALL)
 _PIECE = 8
 """Characters of arguments given at once."""
 
@@ -34,7 +36,9 @@ def steps_of(prompt: Prompt, line: str) -> list[TextDelta | CallDelta]:
     if last is not None and last.role == "tool":
         line = f"The function gave {last.text}."
     elif last is not None:
-        calls = _called(prompt, last.text if last.role == "user" else "")
+        told = last.text if last.role == "user" else ""
+        calls = _called(prompt, told)
+        line = match["line"] if (match := _REPEAT.match(told)) else line
     said = not calls or _SAY.search(last.text if last is not None else "") is not None
     words = re.findall(r"\S+\s*", line) if said else []
     texts = [TextDelta(text=word, tokens=1) for word in words]

@@ -1,7 +1,7 @@
 // What the JavaScript programs share, in Node and in a page: steps, waiting, a microphone, and what is checked.
 
 /** Ceiling of a step; one that passes takes a fraction of it. */
-const STEP_MS_MAX = 20_000;
+const STEP_MS_MAX = 60_000;
 
 /** What is heard of an answer before it is interrupted. */
 const MOMENT_MS = 800;

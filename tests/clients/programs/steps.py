@@ -21,7 +21,7 @@ BYTES_PER_S = 2 * RATE
 PIECE_S = 0.05
 MOMENT_S = 0.8
 """What is heard of an answer before it is interrupted."""
-STEP_S_MAX = 20.0
+STEP_S_MAX = 60.0
 """Ceiling of a step; one that passes takes a fraction of it."""
 
 STEPS = ("connect", "configure", "voice turn", "text turn", "barge-in", "tool call", "clean end")
