@@ -235,6 +235,14 @@ class TextDelta:
     """Of those, what it had read before."""
 
 
+@dataclass(frozen=True, slots=True)
+class Alive:
+    """An engine is at work on a job that has no new output yet: it reads a long prompt, or a model reasons in silence.
+
+    Goes no further than the stage's runner, which would take the silence for a hung engine.
+    """
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallDelta:
     """A piece of a function call, before the last `TextDelta` of its reply."""
@@ -329,8 +337,8 @@ class TickOutput:
 
 
 Payload = (
-    VoiceWindow | VoiceProbability | Utterance | TurnEnd | Transcript | Picture | Reading | Prompt | TextDelta | CallDelta | Clause
-    | Latents | LatentChunk | Audio | TickInput | TickOutput
+    VoiceWindow | VoiceProbability | Utterance | TurnEnd | Transcript | Picture | Reading | Prompt | Alive | TextDelta | CallDelta
+    | Clause | Latents | LatentChunk | Audio | TickInput | TickOutput
 )  # fmt: skip
 
 

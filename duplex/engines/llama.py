@@ -36,6 +36,8 @@ class LlamaSettings:
     """Threads of one decoding step."""
     prompt_threads: int
     """Threads that read a prompt."""
+    prompt_step: int
+    """Tokens of prompts that are read in one step; between two of them, others' replies go on by a token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +75,8 @@ class LlamaEnd:
     """How a request ended."""
 
     finish: str
-    """`stop` (end of text or a stop string), `length` (the bound), or `abort` (the callback said so)."""
+    """`stop` (end of text or a stop string), `length` (the bound), or a callback said so: `abort`, or `unread` where it was
+    before the prompt was read."""
     prompt_tokens: int = 0
     cached_tokens: int = 0
     """Of the prompt's tokens, those that were still in the slot; both 0 after an abort."""
@@ -91,6 +94,7 @@ class LlamaModel:
         params.model.path = str(settings.model)
         params.n_ctx = settings.context * settings.slots
         params.n_parallel = settings.slots
+        params.n_batch = params.n_ubatch = max(settings.prompt_step, settings.slots)
         params.n_gpu_layers = 0
         params.cpuparams.n_threads = settings.threads
         params.cpuparams_batch.n_threads = settings.prompt_threads
@@ -116,6 +120,7 @@ class LlamaModel:
         tokens_max: int,
         sampling: Sampling,
         on_token: Callable[[LlamaToken], bool],
+        on_read: Callable[[], bool] = lambda: False,
         stop: Sequence[str] = (),
         grammar: str | None = None,
     ) -> LlamaEnd:
@@ -126,19 +131,21 @@ class LlamaModel:
             slot: which slot's cached prefix is reused and replaced.
             tokens_max: bound on generated tokens; one is generated in any case.
             on_token: called for every token, on this thread; returning True ends generation before the next token.
+            on_read: called after every step of reading the prompt, on this thread; returning True ends the request there.
             stop: texts that end generation; they are not given out.
             grammar: what may be written, in llama.cpp's notation or of `json_grammar`; None: anything.
         Raises:
             ContextOverflowError: the prompt does not fit into a slot.
             EngineError: the request was refused, or the engine failed.
         """
-        stream = _Stream(on_token)
+        stream = _Stream(on_token, on_read)
         request = {
             "prompt": list(prompt),
             "n_predict": tokens_max,
             "id_slot": slot,
             "cache_prompt": True,
             "stream": True,
+            "return_progress": True,
             "logprobs": 1,  # the only way to get token ids out of the stream
             "timings_per_token": True,  # the only way to get the prompt's tokens before the end
             "temperature": sampling.temperature,
@@ -178,8 +185,10 @@ def json_grammar(schema: Mapping[str, Any]) -> str:
 class _Stream:
     """The callback handed to the library: takes its JSON apart, and remembers how the request ended."""
 
-    def __init__(self, on_token: Callable[[LlamaToken], bool]) -> None:
+    def __init__(self, on_token: Callable[[LlamaToken], bool], on_read: Callable[[], bool]) -> None:
         self._on_token = on_token
+        self._on_read = on_read
+        self._read = False
         self._end: LlamaEnd | None = None
         self._failure: Exception | None = None
         self._aborted = False
@@ -202,6 +211,9 @@ class _Stream:
             message = str(part["error"].get("message", part["error"]))
             overflow = part["error"].get("type") == _OVERFLOW
             raise ContextOverflowError(message) if overflow else EngineError(message)
+        if "prompt_progress" in part:
+            return self._on_read()
+        self._read = True
         choice = part["choices"][0]
         content = (choice.get("logprobs") or {}).get("content") or []
         ids = tuple(int(c["id"]) for c in content) if choice["text"].isascii() else ()
@@ -225,5 +237,5 @@ class _Stream:
         if self._end is not None:
             return self._end
         if self._aborted:
-            return LlamaEnd(finish="abort")
+            return LlamaEnd(finish="abort" if self._read else "unread")
         raise EngineError("llama.cpp ended a request without saying why")

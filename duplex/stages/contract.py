@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 
 from typing_extensions import TypeIs
 
-from duplex.payloads import Audio, CallDelta, Job, JobId, Latents, Payload, Role, StageError, TextDelta
+from duplex.payloads import Alive, Audio, CallDelta, Job, JobId, Latents, Payload, Role, StageError, TextDelta
 from duplex.session.context import ContextBound
 
 __all__ = [
@@ -98,7 +98,8 @@ class EngineStage(Protocol):
     def submit(self, job: Job, emit: Emit) -> None:
         """Start a job and return at once; the last output has `finish` set, or is a StageError.
 
-        An error of kind `memory` gets the stage replaced, as does raising here, or no progress in any job.
+        An error of kind `memory` gets the stage replaced, as does raising here, or no progress in any job: one that is at
+        work and has nothing to give (a long prompt, say) emits `Alive` now and then.
         """
 
     def abort(self, job: JobId) -> None:
@@ -144,7 +145,7 @@ def is_last(out: Payload | StageError) -> bool:
             return finish is not None
         case Audio(last=last) | Latents(last=last):
             return last
-        case CallDelta():
+        case CallDelta() | Alive():
             return False
         case _:
             return True

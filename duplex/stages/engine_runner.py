@@ -1,7 +1,7 @@
 """Runs an engine stage: submits, pauses, resumes and reorders by plan, aborts what was cut.
 
-waiting ──start──► running ⇄ paused        a job that makes no progress while it runs fails after its timeout; if no
-                      └──► last output, error, or abort      other job made any either, the engine hangs, and is replaced
+waiting ──start──► running ⇄ paused        a job without output or sign of life while it runs fails after its timeout; if
+                      └──► last output, error, or abort      no other job had any either, the engine hangs, and is replaced
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from duplex.pacing.policy import Work, WorkState
-from duplex.payloads import Job, JobId, Pace, Payload, StageError
+from duplex.payloads import Alive, Job, JobId, Pace, Payload, StageError
 from duplex.stages.contract import EngineStage, StageMaker, is_engine, is_last
 from duplex.stages.plan import plan_engine
 from duplex.stages.runner import Outcome, RunnerContext, StageRunner, name_of
@@ -24,6 +24,8 @@ class _Run:
     batch: int
     last_output: MonoNs
     outputs: int = 0
+    last_sign: MonoNs | None = None
+    """Of life: an output, or word that it is at work."""
     cancel_watchdog: Callable[[], None] | None = None
 
 
@@ -130,8 +132,11 @@ class EngineRunner(StageRunner):
     def _emitted(self, run: _Run, out: Payload | StageError) -> None:
         job, life = run.work.job, self._watchdog.life
         last = is_last(out)
+        if isinstance(out, Alive):
+            self._shown_alive(run)
+            return
         if self._runs.get(job.id) is run:
-            now = self._executor.now()
+            now = run.last_sign = self._executor.now()
             if run.work.state is WorkState.RUNNING:
                 self._raised = 0
                 if run.outputs:  # the first one has its prompt in it
@@ -150,6 +155,13 @@ class EngineRunner(StageRunner):
             self._watchdog.failed("memory")
         if last:
             self.kick()
+
+    def _shown_alive(self, run: _Run) -> None:
+        if self._runs.get(run.work.job.id) is not run:
+            return
+        run.last_sign = self._executor.now()
+        if run.work.state is WorkState.RUNNING:
+            self._arm(run)
 
     def _finish(self, run: _Run, outcome: Outcome) -> None:
         self._disarm(run)
@@ -178,7 +190,7 @@ class EngineRunner(StageRunner):
         if self._runs.get(job.id) is not run:
             return
         since = self._executor.now() - self._timeout_ns
-        if not any(other.outputs and other.last_output > since for other in self._runs.values()):
+        if not any(other.last_sign is not None and other.last_sign > since for other in self._runs.values()):
             self._watchdog.failed("hang")
             return
         self._finish(run, "failed")

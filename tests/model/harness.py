@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from duplex.payloads import Int16Array, Message, Payload, Prompt, StageError, TextDelta, Utterance
+from duplex.payloads import Alive, Int16Array, Message, Payload, Prompt, StageError, TextDelta, Utterance
 from duplex.units import Samples, Span
 from tests.thinking import job as job
 
@@ -29,12 +29,19 @@ class Answer:
     ended: threading.Event = field(default_factory=threading.Event)
     on_delta: Callable[[int], None] = lambda count: None
     """Called with the number of deltas after each one, on the engine's thread."""
+    alive: int = 0
+    on_alive: Callable[[int], None] = lambda count: None
+    """Called with the number of signs of life after each one, on the engine's thread."""
 
     def emit(self, output: Payload | StageError) -> None:
         assert not self.ended.is_set(), "nothing follows the last output"
         if isinstance(output, StageError):
             self.errors.append(output)
             self.ended.set()
+            return
+        if isinstance(output, Alive):
+            self.alive += 1
+            self.on_alive(self.alive)
             return
         assert isinstance(output, TextDelta)
         self.deltas.append(output)

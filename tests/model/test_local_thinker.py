@@ -131,6 +131,69 @@ def test_the_second_turn_reads_only_what_is_new(think: Any) -> None:
     think.release("cache")
 
 
+LONG = " ".join(["The quick brown fox jumps over the lazy dog."] * 45) + " Which animal jumps?"
+
+
+def test_a_long_prompt_shows_that_it_is_read_and_lets_others_words_through(think: Any, story: str) -> None:
+    came: list[str] = []
+    speaks = threading.Event()
+
+    def on_other(count: int) -> None:
+        came.append("other")
+        speaks.set()
+
+    other = Answer(on_delta=on_other)
+    answer = Answer(on_delta=lambda count: came.append("answer"), on_alive=lambda count: came.append("read"))
+    think.submit(job(STORY, "s"), other.emit)
+    assert speaks.wait(CEILING_S)
+    think.submit(job(prompt(LONG), "long"), answer.emit)
+    assert answer.wait().text
+    think.release("long")
+    reading = came[came.index("read") : came.index("answer")]
+    assert reading.count("read") >= 4, came[:20]  # 450 tokens in steps of 128
+    assert reading.count("other") >= 2, came[:20]
+    assert other.wait().text == story
+
+
+@pytest.mark.parametrize("part", [1, 3])
+def test_a_prompt_that_is_read_can_be_taken_back_between_two_parts(think: Any, part: int) -> None:
+    submitted = job(prompt(LONG), "long")
+    stopped = threading.Event()
+
+    def stop(count: int) -> None:
+        if count == part:
+            think.abort(submitted.id)
+            stopped.set()
+
+    answer = Answer(on_alive=stop)
+    think.submit(submitted, answer.emit)
+    assert stopped.wait(CEILING_S)
+    assert "cold" in _ask(think, prompt("What is the opposite of hot?"), "long").text
+    assert (answer.alive, answer.deltas) == (part, [])
+    think.release("long")
+
+
+def test_a_pause_while_the_prompt_is_read_changes_nothing(think: Any) -> None:
+    whole = _ask(think, prompt(LONG), "long").text
+    think.release("long")
+    submitted = job(prompt(LONG), "again")
+    paused = threading.Event()
+
+    def pause(count: int) -> None:
+        if count == 2:
+            think.pause(submitted.id)
+            paused.set()
+
+    answer = Answer(on_alive=pause)
+    think.submit(submitted, answer.emit)
+    assert paused.wait(CEILING_S)
+    assert _ask(think, prompt("Hello."), "other").text
+    assert (answer.alive, answer.deltas) == (2, [])
+    think.resume(submitted.id)
+    assert answer.wait().text == whole
+    think.release("again")
+
+
 def _left_to_read(think: Any, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list that grows by the tokens which each request to the engine had to read itself."""
     complete, left = think._model.complete, []

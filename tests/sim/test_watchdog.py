@@ -10,7 +10,7 @@ from duplex_models.sim import SimOptions
 from duplex_models.sim.stages import SimTalk
 
 from duplex.config import Settings, StageSettings, TurnSettings
-from duplex.payloads import Role, StageError
+from duplex.payloads import Alive, Role, StageError
 from tests.sim.world import Server, Session
 
 pytestmark = pytest.mark.sim
@@ -78,6 +78,48 @@ def test_a_stage_that_hangs_is_replaced_and_the_next_turn_works(stage: str) -> N
     assert asks(server, session) == asks(server, idle) == "completed"
     assert server.total("duplex_stage_restarts_total", stage=stage, reason="hang") == 1
     assert server.values("duplex_stage_up", stage=stage) == [1, 0, 1]
+    server.check()
+
+
+def read_slowly(server: Server, signs: int) -> None:
+    """Let the thinker read each prompt for 5 s, and say so many times that it does, every 0.8 s."""
+    think = server.stage("think")
+    submit = think.submit
+
+    def reading(job: Any, emit: Callable[[Any], None]) -> None:
+        for sign in range(signs):
+            think._after(0.8 * (sign + 1), lambda: emit(Alive()))
+        think._after(5.0, lambda: submit(job, emit))
+
+    think.submit = reading
+
+
+def test_an_engine_that_reads_for_long_and_says_so_does_not_hang() -> None:
+    server = serve()
+    session, other = server.connect(), server.connect()
+    read_slowly(server, 6)
+    unit = server.runners.runners[Role.THINK]._unit_ns
+    session.type_text("go")
+    server.advance(2500)
+    other.type_text("go")  # has had no sign of its own when the first one ends
+    server.advance(40_000)
+    assert status(session) == status(other) == "completed"
+    assert server.runners.runners[Role.THINK]._unit_ns < 2 * unit, "a sign of life is no step"
+    assert not server.total("duplex_stage_restarts_total")
+    server.check()
+
+
+def test_an_engine_that_says_no_more_that_it_reads_hangs() -> None:
+    server = serve()
+    session = server.connect()
+    read_slowly(server, 2)
+    session.type_text("go")
+    server.advance(3500)
+    assert not server.runners.troubles()
+    server.advance(400)
+    assert status(session) == "failed"
+    server.advance(600)
+    assert server.total("duplex_stage_restarts_total", stage="think", reason="hang") == 1
     server.check()
 
 

@@ -39,12 +39,13 @@ class Caller:
         self._tokens_max = tokens_max
         self._lock = threading.Lock()
 
-    def choose(self, prompt: Prompt, messages: tuple[Message, ...]) -> Tool | None:
+    def choose(self, prompt: Prompt, messages: tuple[Message, ...], on_read: Callable[[], bool]) -> Tool | None:
         """Return what this reply calls; None: nothing, it is words. Blocks its thread.
 
         Args:
             prompt: tells what may be called.
             messages: what the model is asked over.
+            on_read: called now and then while the model reads; returning True ends it, and nothing is called.
         Raises:
             EngineError: the tools do not fit into the model's context, or the engine failed.
         """
@@ -65,27 +66,41 @@ class Caller:
             written.append(token.text)
             return False
 
-        self._complete(asked, _NAME_TOKENS_MAX, grammar, take)
+        self._complete(asked, _NAME_TOKENS_MAX, grammar, take, on_read)
         return next((tool for tool in offered if tool.name == "".join(written)), None)
 
     def arguments(
-        self, tool: Tool, messages: tuple[Message, ...], tokens_max: int | None, on_token: Callable[[LlamaToken], bool]
+        self,
+        tool: Tool,
+        messages: tuple[Message, ...],
+        tokens_max: int | None,
+        on_token: Callable[[LlamaToken], bool],
+        on_read: Callable[[], bool],
     ) -> LlamaEnd:
         """Write the arguments of a call; blocks its thread until the end.
 
         Args:
             tokens_max: bound by the client; None: there is none but the configured one.
             on_token: called for each piece; returning True ends it.
+            on_read: the same, while the model reads.
         Raises:
             EngineError: the schema is not one that the engine can hold the model to, or the engine failed.
         """
         schema = tools.kept(json.loads(tool.parameters))
         asked = tools.arguments_prompt(tool, tools.last_request(messages))
         bound = self._tokens_max if tokens_max is None else min(tokens_max, self._tokens_max)
-        return self._complete(asked, bound, json_grammar(schema), on_token)
+        return self._complete(asked, bound, json_grammar(schema), on_token, on_read)
 
-    def _complete(self, prompt: str, tokens_max: int, grammar: str, on_token: Callable[[LlamaToken], bool]) -> LlamaEnd:
+    def _complete(
+        self,
+        prompt: str,
+        tokens_max: int,
+        grammar: str,
+        on_token: Callable[[LlamaToken], bool],
+        on_read: Callable[[], bool],
+    ) -> LlamaEnd:
         with self._lock:
             return self._model.complete(
-                [prompt], slot=self._slot, tokens_max=tokens_max, sampling=_SAMPLING, on_token=on_token, grammar=grammar
-            )
+                [prompt], slot=self._slot, tokens_max=tokens_max, sampling=_SAMPLING, on_token=on_token, on_read=on_read,
+                grammar=grammar,
+            )  # fmt: skip

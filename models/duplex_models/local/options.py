@@ -52,6 +52,8 @@ class LocalOptions(BaseModel):
     is not in the cache, so a long memory means a long wait after every cut of it."""
     prefill_tokens: int = Field(48, ge=8, le=2048)
     """Tokens of a prompt that are read ahead in one step, which nothing can stop: others' words come later by that."""
+    prompt_step_tokens: int = Field(128, ge=32, le=2048)
+    """The same for the prompt of a reply. Smaller steps let others' words through sooner, and take longer in all: 64 by 4 %, 32 by 17 %."""
     reply_tokens_max: int = Field(120, ge=8, le=1024)
     """Longest reply, when the session does not say."""
     tools: bool = True

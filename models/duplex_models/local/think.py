@@ -19,7 +19,7 @@ from pathlib import Path
 
 from duplex.engines import ContextOverflowError, EngineError
 from duplex.engines.llama import LlamaEnd, LlamaModel, LlamaSettings, LlamaToken, Sampling
-from duplex.payloads import CallDelta, Job, JobId, Message, Payload, Prompt, StageError, TextDelta, Tool
+from duplex.payloads import Alive, CallDelta, Job, JobId, Message, Payload, Prompt, StageError, TextDelta, Tool
 from duplex.session.context import estimate_tokens
 from duplex.session.tools import is_object
 from duplex.stages.contract import ContextBound, Emit, NodeSpec, Progress, Role
@@ -128,6 +128,7 @@ class Think:
             context=options.context_tokens,
             threads=options.thinker_threads,
             prompt_threads=options.prompt_threads,
+            prompt_step=options.prompt_step_tokens,
         )
         self._threads = ThreadPoolExecutor(options.sessions, thread_name_prefix="thinker")
         with starting("the thinker"):
@@ -162,14 +163,14 @@ class Think:
             self._dispatch()
 
     def abort(self, job: JobId) -> None:
-        """End a job before its next token; nothing is emitted for it any more."""
+        """End a job before its next token or part of its prompt; nothing is emitted for it any more."""
         with self._lock:
             run = self._runs.pop(job, None)
             if run is not None:
                 run.gone = True
 
     def pause(self, job: JobId) -> None:
-        """Stop a job before its next token, and give its thread back."""
+        """Stop a job before its next token or part of its prompt, and give its thread back."""
         with self._lock:
             if job in self._runs:
                 self._runs[job].held = True
@@ -230,7 +231,7 @@ class Think:
         with self._lock:
             run.running = False
             self._slots.give_back(slot)
-            ended = not run.gone and not (isinstance(outcome, LlamaEnd) and outcome.finish == "abort")
+            ended = not run.gone and not (isinstance(outcome, LlamaEnd) and outcome.finish in ("abort", "unread"))
             if ended:
                 run.gone = True
                 self._runs.pop(run.job.id, None)
@@ -244,7 +245,7 @@ class Think:
         assert self._caller is not None, "loaded before the first job"
         prompt = run.asked
         if prompt.toolset.callable and not run.spoken and not run.said_before:
-            tool = self._caller.choose(prompt, prompt.messages)
+            tool = self._caller.choose(prompt, prompt.messages, lambda: not self._emit(run, Alive()))
             if tool is not None:
                 return self._call(run, tool)
             run.spoken = True
@@ -261,7 +262,9 @@ class Think:
             delta = CallDelta(index=0, name=tool.name, arguments=token.text, tokens=max(1, len(token.ids)))
             return not self._emit(run, delta)
 
-        end = self._caller.arguments(tool, run.asked.messages, run.asked.tokens_max, take)
+        end = self._caller.arguments(
+            tool, run.asked.messages, run.asked.tokens_max, take, lambda: not self._emit(run, Alive())
+        )
         if end.finish == "stop":
             if not is_object("".join(written)):
                 raise EngineError(f"the engine cannot keep to the schema of {tool.name}")
@@ -288,9 +291,11 @@ class Think:
                     tokens_max=run.tokens_left,
                     sampling=self._sampling,
                     on_token=lambda token: self._take(run, token),
+                    on_read=lambda: self._reading(run),
                     stop=_STOP,
                 )
-                self._cached[slot] = run.text
+                if end.finish != "unread":
+                    self._cached[slot] = run.text
                 return end
             except ContextOverflowError as error:
                 overflow = error
@@ -300,12 +305,19 @@ class Think:
         """Read a prompt into the slot step by step, until it is read or something else is to be done."""
         assert self._model is not None, "loaded before the first job"
         for text in chat.steps(chat.render_open(run.messages), self._cached[slot], self._options.prefill_tokens):
-            with self._lock:
-                if run.gone or run.held:
-                    return LlamaEnd(finish="abort")
+            if self._reading(run):
+                return LlamaEnd(finish="abort")
             self._model.complete([text], slot=slot, tokens_max=1, sampling=self._sampling, on_token=lambda token: False)
             self._cached[slot] = text
         return LlamaEnd(finish="read")
+
+    def _reading(self, run: _Run) -> bool:
+        """Say that a part of the prompt is read, unless the job was paused or aborted; returns whether to stop."""
+        with self._lock:
+            if run.gone or run.held:
+                return True
+        run.emit(Alive())
+        return False
 
     def _take(self, run: _Run, token: LlamaToken) -> bool:
         """Emit one token, unless the job was paused or aborted before it; returns whether to stop."""
