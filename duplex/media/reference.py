@@ -44,7 +44,11 @@ class Reference:
             self._silence_until(at + len(low))
             self._write(at, low.astype(np.int16))
         self._silence_until(end)
-        return self._ring[np.arange(start, end) % len(self._ring)]
+        size = len(self._ring)
+        at, length = start % size, end - start
+        if at + length <= size:
+            return self._ring[at : at + length].copy()
+        return np.concatenate([self._ring[at:], self._ring[: length - (size - at)]])
 
     def _silence_until(self, position: int) -> None:
         missing = min(position - self._end, len(self._ring))
