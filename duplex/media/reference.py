@@ -40,7 +40,7 @@ class Reference:
         """
         while self._fresh:
             at, pcm = self._fresh.popleft()
-            low = pcm.reshape(-1, _FACTOR).sum(axis=1, dtype=np.int32) // _FACTOR
+            low = (pcm[0::3].astype(np.int32) + pcm[1::3] + pcm[2::3]) // _FACTOR
             self._silence_until(at + len(low))
             self._write(at, low.astype(np.int16))
         self._silence_until(end)
@@ -61,4 +61,5 @@ class Reference:
         place = at % size
         head = min(len(pcm), size - place)
         self._ring[place : place + head] = pcm[:head]
-        self._ring[: len(pcm) - head] = pcm[head:]
+        if head < len(pcm):
+            self._ring[: len(pcm) - head] = pcm[head:]
