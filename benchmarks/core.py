@@ -112,7 +112,7 @@ def measure(media_s: float) -> dict[str, Any]:
         watch.wrap(actor._events, "send", "wire encoding")
         server.runners._sessions[actor.session_id] = actor._stage_output
     for runner in server.runners.runners.values():
-        for method in ("submit", "cut", "drop", "_finished" if hasattr(runner, "_finished") else "_emitted"):
+        for method in ("submit", "repace", "cut", "drop", "_finished" if hasattr(runner, "_finished") else "_emitted"):
             watch.wrap(runner, method, "stage runners")
     rng = server.world.random
     began = time.perf_counter()

@@ -54,8 +54,8 @@ class Ingress:
 
     def before(self, end: int, n: int) -> Int16Array:
         """Return the n samples (16 kHz) before a position that has come; silence where there were none."""
-        start = max(0, end - n)
-        return np.pad(self._read(start, end), (n - (end - start), 0))
+        start = end - n
+        return self._read(start, end) if start >= 0 else np.pad(self._read(0, end), (-start, 0))
 
     def close(self) -> None:
         """Give the memory back at once, for what ends in a cycle is found late: nothing is pushed or read any more."""
@@ -66,7 +66,8 @@ class Ingress:
         at = self._end % size
         head = min(len(pcm), size - at)
         self._ring[at : at + head] = pcm[:head]
-        self._ring[: len(pcm) - head] = pcm[head:]
+        if head < len(pcm):
+            self._ring[: len(pcm) - head] = pcm[head:]
         self._end += len(pcm)
 
     def _read(self, start: int, end: int) -> Int16Array:

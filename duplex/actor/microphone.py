@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -76,6 +76,16 @@ class _Appended:
         return rest
 
 
+@dataclass(slots=True)
+class _Silence:
+    """Windows in a row that say nothing."""
+
+    start: Samples
+    end: Samples = Samples(0)
+    arrived: MonoNs = MonoNs(0)
+    """When the last packet of its newest window came in."""
+
+
 class CoreView(Protocol):
     """What of the core is looked at here."""
 
@@ -132,8 +142,8 @@ class Microphone:
         """When the newest input's packet came in, or it was made up for one that never came; grows only, since work is done in its order."""
         self._ticked = Samples(0)
         self._ticks_in_flight = 0
-        self._silence: Heard | None = None
-        """Silence that the core has not been told of yet; told before anything else is."""
+        self._silence: _Silence | None = None
+        """What the core has not been told of yet; told before anything else is."""
 
     # Audio comes. ---------------------------------------------------------------------------------------------------
 
@@ -225,14 +235,17 @@ class Microphone:
         probability = self._voice_end.probability(window.pcm, probability)
         if not self._core.ignores(probability):
             return Heard(span=window.span, probability=probability, arrived=arrived)
-        start = window.span.start if self._silence is None else self._silence.span.start
-        self._silence = Heard(span=Span(start, window.span.end), probability=0.0, arrived=arrived)
-        return None if window.span.end - start < _SILENCE_TOLD_EVERY else self.take_silence()
+        if self._silence is None:
+            self._silence = _Silence(window.span.start)
+        self._silence.end, self._silence.arrived = window.span.end, arrived
+        return None if window.span.end - self._silence.start < _SILENCE_TOLD_EVERY else self.take_silence()
 
     def take_silence(self) -> Heard | None:
         """Return the silence that the core has not been told of, once."""
         silence, self._silence = self._silence, None
-        return silence
+        if silence is None:
+            return None
+        return Heard(span=Span(silence.start, silence.end), probability=0.0, arrived=silence.arrived)
 
     def ticked(self) -> None:
         """A tick has been computed."""

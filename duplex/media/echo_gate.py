@@ -12,7 +12,6 @@ nothing but a copy until a voice is heard over a reply. Source: ADR-0016.
 from __future__ import annotations
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from duplex.config import EchoSettings
@@ -51,7 +50,9 @@ def _bands() -> Float:
     return inside.astype(np.float32)
 
 
-_BANDS = _bands()
+_BANDS = np.repeat(_bands(), 2, axis=0)
+"""Which band takes the square of each real and imaginary part of a spectrum."""
+_AVERAGE = np.full((1, _FRAMES), 1 / _FRAMES, np.float32)
 _WINDOW = np.hanning(_FRAME).astype(np.float32)
 _UNIT = np.float32(2 / (32768**2 * (_WINDOW**2).sum() * _FRAME))
 
@@ -73,6 +74,8 @@ class EchoGate:
         self._settings = settings
         self._reference = reference
         self._lags = settings.delay_ms_max // 10
+        self._places = np.arange(self._lags + 1)[:, None] + np.arange(_FRAMES)
+        """Frames of what was sent that are compared, by place, oldest first."""
         self._lag: int | None = None
         """Of the path, in frames of 10 ms."""
         self._judged = 0
@@ -110,7 +113,7 @@ class EchoGate:
     def _learn(self, heard: Float, sent: Float) -> None:
         if sent.max() < _FLOOR_DB + _RANGE_DB / 2:
             return
-        likeness = _likeness(heard, sent)
+        likeness = _likeness(heard, sent, self._places)
         best = int(likeness.argmax())
         if likeness[best] < self._settings.likeness:
             return
@@ -140,25 +143,39 @@ class EchoGate:
 
 
 def _levels_db(pcm: Int16Array) -> Float:
-    """Return the level by frame and band, shape (frames, bands), dB of full scale."""
-    frames = sliding_window_view(pcm, _FRAME)[::_HOP].astype(np.float32) * _WINDOW
-    power = np.abs(np.fft.rfft(frames)).astype(np.float32) ** 2 @ _BANDS * _UNIT
-    levels: Float = 10 * np.log10(power + np.float32(10 ** (_FLOOR_DB / 10)))
+    """Return the level by frame and band, shape (frames, bands), dB of full scale; of audio of shape (_HOP · (frames + 1),)."""
+    hops = pcm.reshape(-1, _HOP)
+    frames = np.empty((len(hops) - 1, _FRAME), np.float32)
+    frames[:, :_HOP] = hops[:-1]
+    frames[:, _HOP:] = hops[1:]
+    frames *= _WINDOW
+    parts = np.fft.rfft(frames).astype(np.complex64, copy=False).view(np.float32)
+    parts *= parts
+    levels: Float = 10 * np.log10(parts @ _BANDS * _UNIT + np.float32(10 ** (_FLOOR_DB / 10)))
     return levels
 
 
-def _likeness(heard: Float, sent: Float) -> Float:
+def _likeness(heard: Float, sent: Float, places: NDArray[np.intp]) -> Float:
     """Return the correlation of the modulation of bands against each other, by place of `heard` in `sent`, oldest first.
 
     What all bands do together is taken out: two voices that begin in silence do that alike.
+
+    Args:
+        heard: shape (frames, bands).
+        sent: shape (more frames, bands).
+        places: shape (places, frames), indices into `sent`.
     """
-    mine = np.maximum(heard, heard.max() - _RANGE_DB)
-    mine = mine - mine.mean(axis=0)
-    mine = mine - mine.mean(axis=1, keepdims=True)
-    theirs = sliding_window_view(np.maximum(sent, sent.max() - _RANGE_DB), len(heard), axis=0)
-    theirs = theirs - theirs.mean(axis=2, keepdims=True)
-    theirs = theirs - theirs.mean(axis=1, keepdims=True)
-    product = np.tensordot(theirs, mine.T, axes=2)
-    norm = np.sqrt((theirs**2).sum(axis=(1, 2)) * (mine**2).sum())
-    result: Float = product / np.maximum(norm, np.float32(1e-6))
+    mine = _modulation(heard)
+    mine -= mine.mean(axis=0)
+    theirs = np.take(_modulation(sent), places, axis=0)
+    theirs -= _AVERAGE @ theirs
+    flat = theirs.reshape(len(places), -1)
+    norm = np.sqrt(np.einsum("pi,pi->p", flat, flat) * (mine**2).sum())
+    result: Float = flat @ mine.ravel() / np.maximum(norm, np.float32(1e-6))
+    return result
+
+
+def _modulation(levels: Float) -> Float:
+    audible = np.maximum(levels, levels.max() - _RANGE_DB)
+    result: Float = audible - audible.mean(axis=1, keepdims=True)
     return result

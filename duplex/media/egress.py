@@ -35,6 +35,16 @@ class _Segment:
     pcm: Int16Array
 
 
+@dataclass(slots=True)
+class _Range:
+    """What becomes a `SentRange`, as it grows."""
+
+    kind: Kind
+    length: int
+    reply: str | None
+    content_start: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Popped:
     """What leaves next."""
@@ -98,7 +108,7 @@ class EgressQueue:
         """Samples over which the next audio fades in."""
         self._sounding = False
         """The last packet ended in content."""
-        self._ranges: list[SentRange] = []
+        self._ranges: list[_Range] = []
         self.unreported = 0
         """Output (48 kHz samples) that left since the last report."""
         self._gap: int | None = None
@@ -233,7 +243,15 @@ class EgressQueue:
         if not self._ranges and not self._underruns:
             return None
         report = EgressReport(
-            ranges=tuple(self._ranges),
+            ranges=tuple(
+                SentRange(
+                    kind=left.kind,
+                    length=Samples(left.length),
+                    reply=left.reply,
+                    content_start=Samples(left.content_start),
+                )
+                for left in self._ranges
+            ),
             underruns=self._underruns,
             underrun=Samples(self._underrun * self._scale),
         )
@@ -300,11 +318,9 @@ class EgressQueue:
         last = self._ranges[-1] if self._ranges else None
         if last is not None and last.kind is kind and last.reply == reply:
             if kind is not Kind.CONTENT or last.content_start + last.length == start:
-                self._ranges[-1] = SentRange(
-                    kind=kind, length=Samples(last.length + size), reply=reply, content_start=last.content_start
-                )
+                last.length += size
                 return
-        self._ranges.append(SentRange(kind=kind, length=Samples(size), reply=reply, content_start=Samples(start)))
+        self._ranges.append(_Range(kind, size, reply, start))
 
     def _levelled(self, pcm: Int16Array) -> Int16Array:
         ramp = np.linspace(self._gain, self._gain_target, len(pcm), dtype=np.float32)

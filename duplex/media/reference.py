@@ -40,11 +40,15 @@ class Reference:
         """
         while self._fresh:
             at, pcm = self._fresh.popleft()
-            low = pcm.reshape(-1, _FACTOR).sum(axis=1, dtype=np.int32) // _FACTOR
+            low = (pcm[0::3].astype(np.int32) + pcm[1::3] + pcm[2::3]) // _FACTOR
             self._silence_until(at + len(low))
             self._write(at, low.astype(np.int16))
         self._silence_until(end)
-        return self._ring[np.arange(start, end) % len(self._ring)]
+        size = len(self._ring)
+        at, length = start % size, end - start
+        if at + length <= size:
+            return self._ring[at : at + length].copy()
+        return np.concatenate([self._ring[at:], self._ring[: length - (size - at)]])
 
     def _silence_until(self, position: int) -> None:
         missing = min(position - self._end, len(self._ring))
@@ -57,4 +61,5 @@ class Reference:
         place = at % size
         head = min(len(pcm), size - place)
         self._ring[place : place + head] = pcm[:head]
-        self._ring[: len(pcm) - head] = pcm[head:]
+        if head < len(pcm):
+            self._ring[: len(pcm) - head] = pcm[head:]

@@ -70,11 +70,14 @@ def plan_batch(
     due, wake_at = _ranked(works, now, unit_ns, policy)
     if not due:
         return BatchPlan(batch=(), wake_at=wake_at)
-    due = _without_speculation(_without_riders(due, policy, unit_ns))
-    batch = _select(due, room, shares)
-    key = batch_key(batch[0].job)
-    if key is not None:
-        batch = _select([ranked for ranked in due if batch_key(ranked[3].job) == key], room, shares)
+    if len(due) == 1:
+        batch = [due[0][3]]  # as most VAD windows: there is nothing to choose
+    else:
+        due = _without_speculation(_without_riders(due, policy, unit_ns))
+        batch = _select(due, room, shares)
+        key = batch_key(batch[0].job)
+        if key is not None:
+            batch = _select([ranked for ranked in due if batch_key(ranked[3].job) == key], room, shares)
     for work in batch:
         shares.charge(work.job.address.tenant)
     return BatchPlan(batch=tuple(batch), wake_at=wake_at)
