@@ -119,7 +119,7 @@ class SessionActor:
         self._encoder = encoder
         server = context.settings.server
         self._sides = SideChannels(server.side_channels_max)
-        self._events = ClientEvents(session_id, encoder, self._sides, server.early_events_max, rtvi)
+        self._events = ClientEvents(session_id, encoder, self._sides, server.early_events_max, context.observe, rtvi)
         self._seen = SeenEvents(kept.event_ids_max)
         self._microphone = Microphone(session_id, context, traits, self._core, next_job)
         self._speaker = Speaker(session_id, context, traits, self._core.lane, self.post, self._events.send)

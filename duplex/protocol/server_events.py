@@ -70,11 +70,32 @@ class ErrorBody(ShownModel):
     """Of the client's event, if it had one."""
 
 
+class UnsentEvent(ShownModel):
+    """The event that was not sent."""
+
+    type: str
+    """Its type."""
+    event_id: str
+    """The number that its client misses."""
+    bytes: Count
+    """Its length in UTF-8."""
+    bytes_max: Count
+    """What the data channel takes."""
+
+
+class ErrorDetails(ShownModel):
+    """What `event_not_sent` is about."""
+
+    unsent: UnsentEvent
+
+
 class ErrorEvent(_Event):
     """Something could not be done. The session goes on, and nothing of the client's event was taken."""
 
     type: Literal["error"]
     error: ErrorBody
+    duplex: ErrorDetails = LEFT_OUT
+    """Left out unless an event of the server was not sent."""
 
 
 class RateLimitsUpdatedEvent(_Event):
