@@ -471,7 +471,7 @@ def _encode_item(
         case ItemAdded(item=view, previous_item_id=previous):
             fields: _Event = {"previous_item_id": previous, "item": wire_objects.item(view)}
             if event.restored:
-                fields["duplex"] = {"restored": True}
+                fields["duplex"] = {"restored": True} | ({"cut": True} if event.cut else {})
             return [{"type": f"conversation.item.{step}", **fields} for step in ("added", "done")]
         case ItemRetrieved(item=view):
             return [{"type": "conversation.item.retrieved", "item": wire_objects.item(view)}]

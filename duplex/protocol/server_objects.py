@@ -401,6 +401,8 @@ class Restored(ShownModel):
 
     restored: Literal[True]
     """It is no new item."""
+    cut: Literal[True] = LEFT_OUT
+    """It was stopped before all of it was heard. Left out of all others."""
 
 
 # Responses. -----------------------------------------------------------------------------------------------------------

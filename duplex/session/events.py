@@ -150,6 +150,8 @@ class ItemAdded:
     previous_item_id: str | None
     restored: bool = False
     """It was there before the client came back."""
+    cut: bool = False
+    """Of one that was: it is the assistant's, and was stopped before all of it was heard."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1063,6 +1063,8 @@ export interface ResponseParams {
 export interface Restored {
   /** It is no new item. */
   readonly restored: true;
+  /** It was stopped before all of it was heard. Left out of all others. */
+  readonly cut?: true;
 }
 
 /** How much of a conversation that has outgrown the context is kept. */
