@@ -18,7 +18,8 @@ from duplex_models.local.think import Think
 
 from benchmarks.report import quantiles, write
 from duplex.payloads import Message, Payload, Prompt, StageError, TextDelta, Tool, Toolset
-from tests.thinking import Given, job
+from loadgen.jobs import job
+from tests.thinking import Given
 
 _CEILING_S = 60.0
 TOOLS: dict[str, tuple[str, dict[str, Any]]] = {

@@ -197,7 +197,8 @@ HTTP errors are `{"error": {"type", "code", "message", "param"}}`.
 - One response at a time is in progress in the conversation.
 - The deltas of a response's text add up to its `done`. Those of a transcript add up to `completed`, unless the whole turn, once it was
   heard, reads otherwise than its beginning did: a delta cannot be called back, and `completed` is what holds.
-- A call's data channel takes events as large as its client offers (`a=max-message-size`; browsers: 256 KiB). A larger one is not sent.
+- A call's data channel takes events as large as its client offers (`a=max-message-size`; browsers: 256 KiB). In place of a larger one
+  comes an `error` with the code `event_not_sent`, whose `duplex.unsent` says which. A side channel of the call is told of it whole.
 - A session object that goes back shows what is in effect, not what was asked for. In a `session.update` an absent field keeps what
   stands, `null` is the default again, `""` clears the instructions, `[]` the tools; `null` turns turn detection off, and transcripts.
 

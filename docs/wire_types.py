@@ -15,9 +15,20 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
 
-from duplex.protocol import client_events, error_codes, server_events, server_objects, wire_session
+from duplex.protocol import (
+    client_events,
+    error_codes,
+    response_events,
+    server_events,
+    server_model,
+    server_objects,
+    server_session,
+    wire_session,
+)
 
-_MODULES = (client_events, wire_session, server_events, server_objects, error_codes)
+_MODULES = (
+    client_events, wire_session, server_events, response_events, server_model, server_session, server_objects, error_codes,
+)  # fmt: skip
 TRANSPORTS = {"webrtc": "WebRTC", "websocket": "WebSocket"}
 _SAME_EVERYWHERE = {
     "id": "Its id.",

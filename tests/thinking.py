@@ -1,43 +1,10 @@
-"""A job for a stage that is driven directly, and what a thinker gives for it: text, function calls, or an error."""
+"""What a thinker gives for a job: text, function calls, or an error."""
 
 from __future__ import annotations
 
-import itertools
 import threading
 
-from duplex.payloads import (
-    Address,
-    CallDelta,
-    Clause,
-    Job,
-    JobId,
-    LatentChunk,
-    Pace,
-    Payload,
-    Prompt,
-    Role,
-    StageError,
-    TextDelta,
-    Utterance,
-    VoiceWindow,
-)
-from duplex.units import MonoNs
-
-_ids = itertools.count(1)
-_ROLES: dict[type, Role] = {
-    VoiceWindow: Role.VAD,
-    Utterance: Role.TRANSCRIBE,
-    Prompt: Role.THINK,
-    Clause: Role.TALK,
-    LatentChunk: Role.VOCODE,
-}
-
-
-def job(payload: Payload, session: str = "s") -> Job:
-    """Return a payload as a job of its own."""
-    address = Address(session=session, lane=0, epoch=0)
-    role = _ROLES.get(type(payload), Role.THINK)
-    return Job(id=JobId(next(_ids)), stage=role, address=address, payload=payload, pace=Pace(since=MonoNs(0)))
+from duplex.payloads import CallDelta, Payload, StageError, TextDelta
 
 
 class Given:

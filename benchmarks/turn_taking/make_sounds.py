@@ -21,9 +21,8 @@ from duplex_models.local.voice import Voice
 from numpy.typing import NDArray
 
 from benchmarks.turn_taking.held_out import BROKEN_OFF, COMPLETE, FINISHED
-from duplex.payloads import Address, Audio, Clause, Int16Array, Job, JobId, LatentChunk, Latents, Pace, Payload
-from duplex.stages.contract import Role
-from duplex.units import MonoNs
+from duplex.payloads import Audio, Clause, Int16Array, LatentChunk, Latents
+from loadgen.jobs import job
 
 RATE = 16_000
 SOUNDS = Path(__file__).parent / "sounds"
@@ -69,16 +68,11 @@ class Speaker:
         """Return a text as 16 kHz audio, without silence around it."""
         speed, pitch = SPEAKERS[speaker]
         clause = Clause(index=0, text=text, voice="joe", speed=speed / pitch)
-        (latents,) = self._talk.step([_job(Role.TALK, clause)])
+        (latents,) = self._talk.step([job(clause)])
         assert isinstance(latents, Latents)
-        (audio,) = self._vocode.step([_job(Role.VOCODE, LatentChunk(latents=latents, first=0, last=latents.frames))])
+        (audio,) = self._vocode.step([job(LatentChunk(latents=latents, first=0, last=latents.frames))])
         assert isinstance(audio, Audio)
         return trimmed(soxr.resample(audio.pcm, audio.rate * pitch, RATE).astype(np.int16))
-
-
-def _job(role: Role, payload: Payload) -> Job:
-    address = Address(session="sounds", lane=0, epoch=0, tenant="default", reply="reply")
-    return Job(id=JobId(1), stage=role, address=address, payload=payload, pace=Pace(since=MonoNs(0)))
 
 
 def trimmed(pcm: Int16Array, under_db: float = 35) -> Int16Array:

@@ -289,6 +289,10 @@ _ROWS: Final = (
                 ),
             ),
             Panel(
+                title="Events too large for a data channel", kind="timeseries", unit="ops",
+                queries=((total("duplex_unsent_events_total"), "not sent, and told so"),),
+            ),
+            Panel(
                 title="Unknown fields in client events", kind="timeseries", unit="ops",
                 queries=((total("duplex_unknown_fields_total", "event"), "{{event}}"),),
             ),

@@ -16,6 +16,7 @@ import structlog
 from duplex.actor.client_events import ClientEvents
 from duplex.actor.context import ActorContext
 from duplex.actor.microphone import Microphone
+from duplex.actor.newest_frame import NewestFrame
 from duplex.actor.resume import Way
 from duplex.actor.seen_events import SeenEvents
 from duplex.actor.side_channel import CALL_ENDED, SideChannel, SideChannels
@@ -28,8 +29,6 @@ from duplex.payloads import (
     Job,
     JobId,
     Payload,
-    Picture,
-    Prompt,
     StageError,
     TickInput,
     Utterance,
@@ -72,7 +71,7 @@ from duplex.session.messages import (
 )
 from duplex.session.view import LaneState
 from duplex.stages.contract import Role
-from duplex.units import MonoNs, RtpTicks, ns_from_ms
+from duplex.units import MonoNs, RtpTicks
 
 _OUR_REASONS = frozenset({"error", EXPIRED})
 """Ends that the transport does not know of yet."""
@@ -119,7 +118,7 @@ class SessionActor:
         self._encoder = encoder
         server = context.settings.server
         self._sides = SideChannels(server.side_channels_max)
-        self._events = ClientEvents(session_id, encoder, self._sides, server.early_events_max, rtvi)
+        self._events = ClientEvents(session_id, encoder, self._sides, server.early_events_max, context.observe, rtvi)
         self._seen = SeenEvents(kept.event_ids_max)
         self._microphone = Microphone(session_id, context, traits, self._core, next_job)
         self._speaker = Speaker(session_id, context, traits, self._core.lane, self.post, self._events.send)
@@ -127,7 +126,7 @@ class SessionActor:
             lambda lane: Speaker(session_id, context, traits, self._core.lane, self.post, self._events.send, lane)
         )
         self.egress = self._speaker.egress
-        self._frame: VideoFrame | None = None
+        self._frame = NewestFrame(context.settings.camera.frame_age_ms_max)
         self._mailbox: deque[Inbound] = deque()
         self._busy = False
         self._ending: str | None = None
@@ -187,7 +186,7 @@ class SessionActor:
 
     def see(self, frame: VideoFrame) -> None:
         """Take the newest camera frame."""
-        self._frame = frame
+        self._frame.take(frame)
         self.post(Sampled(at=frame.at))
 
     def connected(self) -> None:
@@ -373,7 +372,7 @@ class SessionActor:
             case Observe():
                 self._context.observe(effect.measure, effect.value, effect.labels)
             case Submit(job=job):
-                self._runners.submit(self._with_frame(job))
+                self._runners.submit(self._frame.shown_to(job, self._executor.now()))
             case SubmitUtterance():
                 self._submit_utterance(effect)
             case SubmitPicture():
@@ -421,19 +420,10 @@ class SessionActor:
         if token is not None:
             self._events.send(SessionToken(token=token, window_s=self._context.settings.server.resume_window_s))
 
-    def _with_frame(self, job: Job) -> Job:
-        frame, age_ms_max = self._frame, self._context.settings.camera.frame_age_ms_max
-        if not isinstance(job.payload, Prompt) or not job.payload.sees or frame is None:
-            return job
-        if self._executor.now() - frame.at > ns_from_ms(age_ms_max):
-            return job  # the camera is off
-        return replace(job, payload=replace(job.payload, frames=(frame.rgb,)))
-
     def _submit_picture(self, effect: SubmitPicture) -> None:
-        assert self._frame is not None, "the core was told of a frame"
-        payload = Picture(rgb=self._frame.rgb, at=self._frame.at)
+        picture = self._frame.picture()
         self._runners.submit(
-            Job(id=effect.id, stage=Role.READ, address=effect.address, payload=payload, pace=effect.pace)
+            Job(id=effect.id, stage=Role.READ, address=effect.address, payload=picture, pace=effect.pace)
         )
 
     def _violated(self, invariant: str) -> None:

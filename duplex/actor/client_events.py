@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
+import structlog
+
 from duplex.actor.side_channel import SideChannels
-from duplex.media.contract import Transport
+from duplex.media.contract import TooLarge, Transport
 from duplex.protocol import WireEncoder, sequence_of, to_json
+from duplex.protocol.errors import EVENT_NOT_SENT
 from duplex.protocol.missed import undelivered
-from duplex.session.events import ServerEvent, SessionCreated
+from duplex.session.events import Failure, ServerEvent, SessionCreated, Unsent
 from duplex.session.messages import Connected
+
+_log = structlog.get_logger(__name__)
 
 
 class Dialect(Protocol):
@@ -28,15 +34,18 @@ class ClientEvents:
         encoder: the session's, which numbers them and keeps the newest for a resume.
         sides: others who are told as well.
         early_max: events kept for a client that cannot be told yet.
+        observe: takes measures.
         dialect: words them in its place, and then none is numbered or kept; None: it does.
     """
 
     def __init__(
-        self, session_id: str, encoder: WireEncoder, sides: SideChannels, early_max: int, dialect: Dialect | None = None
+        self, session_id: str, encoder: WireEncoder, sides: SideChannels, early_max: int,
+        observe: Callable[[str, float, dict[str, str]], None], dialect: Dialect | None = None,
     ) -> None:  # fmt: skip
         self._session_id = session_id
         self._sides = sides
         self._encoder = encoder
+        self._observe = observe
         self._dialect = dialect
         self.transport: Transport | None = None
         """The way to the client; None while it is away, or before it has come."""
@@ -93,9 +102,14 @@ class ClientEvents:
         missed = self._encoder.ring.since(seen)
         assert missed is not None and self.transport is not None, "it was asked for a moment ago"
         self._away, self.opened = False, True
-        for entry in missed:
-            if entry.event is not None and (entry.audio is None or entry.audio.item_id not in without):
-                self.transport.send(to_json(entry.event))
+        self._hand_over(
+            self.transport,
+            [
+                entry.event
+                for entry in missed
+                if entry.event is not None and (entry.audio is None or entry.audio.item_id not in without)
+            ],
+        )
 
     def send(self, event: ServerEvent) -> None:
         """Tell the client of an event, now or as soon as it can be told."""
@@ -111,12 +125,28 @@ class ClientEvents:
         if not self.opened and not isinstance(event, SessionCreated):
             self._early.append(event)
             return
-        for wire in self._encode(event):
-            self.transport.send(to_json(wire))
-        if not self.opened:
-            self.opened = True
-            while self._early:
-                self._send(self._early.popleft())
+        opens, self.opened = not self.opened, True
+        self._hand_over(self.transport, self._encode(event))
+        while opens and self._early:
+            self._send(self._early.popleft())
+
+    def _hand_over(self, transport: Transport, wires: Iterable[dict[str, Any]]) -> None:
+        """Send events, and behind them an error for each that the client cannot take: the numbers go on growing."""
+        refused = [(wire, refusal) for wire in wires if (refusal := transport.send(to_json(wire))) is not None]
+        for wire, refusal in refused:
+            self._observe("duplex_unsent_events_total", 1, {})
+            _log.warning("event_not_sent", session_id=self._session_id, type=wire["type"], bytes=refusal.size_bytes)
+            if wire["type"] != "error":  # a client that cannot take this cannot be told that it cannot
+                self._send(_failure(wire, refusal))
 
     def _encode(self, event: ServerEvent) -> list[dict[str, Any]]:
         return (self._dialect or self._encoder).encode(event)
+
+
+def _failure(wire: dict[str, Any], refusal: TooLarge) -> Failure:
+    unsent = Unsent(
+        kind=wire["type"], event_id=wire.get("event_id"), size_bytes=refusal.size_bytes, bytes_max=refusal.bytes_max
+    )
+    name = unsent.kind if unsent.event_id is None else f"{unsent.kind} ({unsent.event_id})"
+    message = f"{name} has {unsent.size_bytes} bytes and was not sent: the data channel takes {unsent.bytes_max}."
+    return Failure(code=EVENT_NOT_SENT, message=message, kind="server_error", unsent=unsent)

@@ -19,10 +19,10 @@ import asyncio
 import json
 from collections.abc import Callable
 
-import structlog
 from aiortc import InvalidStateError, RTCDataChannel, RTCPeerConnection
 
 from duplex.media import rtc
+from duplex.media.contract import TooLarge
 
 LABEL = "oai-events"
 RTVI_LABEL = "chat"
@@ -33,7 +33,6 @@ _GRACE_S = 0.5
 """Wait for an in-band channel after the association is up."""
 _JOURNAL_BYTES_MAX = 1024 * 1024
 """Events kept for a client that has not shown itself; past it they are forgotten."""
-_log = structlog.get_logger(__name__)
 
 
 class EventsChannel:
@@ -43,6 +42,7 @@ class EventsChannel:
         pc: a connection whose offer has a data channel section.
         label: name of the channel that the client opens; others are closed.
         outbox_bytes_max: bytes that may wait for the client.
+        message_bytes_max: largest message that the client takes; 0: any.
         on_open: called when events can be sent, with the id of the last event that the client saw, if it says that.
         on_lost: called when they cannot be sent any more; `on_open` may follow.
         on_message: called with each message of the client.
@@ -55,6 +55,7 @@ class EventsChannel:
         *,
         label: str,
         outbox_bytes_max: int,
+        message_bytes_max: int,
         on_open: Callable[[str | None], None],
         on_lost: Callable[[], None],
         on_message: Callable[[str | bytes], None],
@@ -62,6 +63,7 @@ class EventsChannel:
     ) -> None:
         self._label = label
         self._outbox_max = outbox_bytes_max
+        self._message_max = message_bytes_max
         self._on_open = on_open
         self._on_lost = on_lost
         self._on_message = on_message
@@ -80,18 +82,28 @@ class EventsChannel:
         self._negotiated.on("close", lambda: self._closed(self._negotiated))
         pc.on("datachannel", self._opened_in_band)
 
-    def send(self, event: str) -> None:
-        """Send one event, or keep it until the client's channel is known; too much waiting is an overflow."""
+    def send(self, event: str) -> TooLarge | None:
+        """Send one event, or keep it until the client's channel is known; too much waiting is an overflow.
+
+        Returns:
+            None, or why the client cannot take this event.
+        """
         size = len(event.encode())
+        if 0 < self._message_max < size:
+            event = _unescaped(event)
+            size = len(event.encode())
+            if size > self._message_max:
+                return TooLarge(size_bytes=size, bytes_max=self._message_max)
         channel = self._chosen
         if self._unproven or channel is None:
             self._keep(event, size)
         if channel is None:
-            return
+            return None
         if channel.bufferedAmount + size > self._outbox_max:
             self._on_overflow()
-            return
-        self._send(channel, event)
+        else:
+            self._send(channel, event)
+        return None
 
     def close(self) -> None:
         """Stop waiting for a channel."""
@@ -104,13 +116,6 @@ class EventsChannel:
             channel.send(event)
         except InvalidStateError:
             self.undeliverable += 1
-        except ValueError:  # larger than the client says it takes
-            shorter = _unescaped(event)
-            if len(shorter) < len(event):
-                self._send(channel, shorter)
-                return
-            self.undeliverable += 1
-            _log.warning("event_too_large", bytes=len(event.encode()))
 
     def _keep(self, event: str, size: int) -> None:
         self._journal.append(event)

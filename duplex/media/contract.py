@@ -103,11 +103,25 @@ class MediaSink(Protocol):
         """The transport is gone; called once, last. Reasons: client, vanished, connect_timeout, server, error."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TooLarge:
+    """Why an event is not sent: it has more bytes than its client takes in one message."""
+
+    size_bytes: int
+    """Of the event in UTF-8."""
+    bytes_max: int
+    """What the client takes."""
+
+
 class Transport(Protocol):
     """What a session needs of a transport."""
 
-    def send(self, event: str) -> None:
-        """Queue one server event (JSON text). Never blocks; bounded by `outbox_bytes_max`, past which it closes."""
+    def send(self, event: str) -> TooLarge | None:
+        """Queue one server event (JSON text). Never blocks; bounded by `outbox_bytes_max`, past which it closes.
+
+        Returns:
+            None, or why nothing of this event will be sent; the next one may be.
+        """
 
     async def close(self, reason: str) -> None:
         """End the connection and give everything back; safe to call twice. Cancel: never leaves a socket open."""

@@ -19,7 +19,7 @@ from duplex.config import MediaSettings, ServerSettings
 from duplex.media import rtc, sdp
 from duplex.media.candidates import host_addresses, is_loopback, lines_in, usable
 from duplex.media.channel import LABEL, EventsChannel
-from duplex.media.contract import MediaSink
+from duplex.media.contract import MediaSink, TooLarge
 from duplex.media.packets import PacketPath, PeerStats
 from duplex.media.ticker import Ticker
 from duplex.media.warm import certificate
@@ -149,6 +149,7 @@ class WebRtcPeer:
                 pc,
                 label=self._label,
                 outbox_bytes_max=server.outbox_bytes_max,
+                message_bytes_max=offer.message_bytes_max,
                 on_open=self._guarded(self._sink.channel_open),
                 on_lost=self._guarded(self._sink.channel_lost),
                 on_message=self._guarded(self._sink.receive),
@@ -159,10 +160,11 @@ class WebRtcPeer:
 
     # Transport. -------------------------------------------------------------------------------------------------
 
-    def send(self, event: str) -> None:
+    def send(self, event: str) -> TooLarge | None:
         """Queue one server event; see `Transport`. Without a data channel it goes nowhere."""
-        if self._channel is not None and self._reason is None:
-            self._channel.send(event)
+        if self._channel is None or self._reason is not None:
+            return None
+        return self._channel.send(event)
 
     async def close(self, reason: str) -> None:
         """End the connection; see `Transport`. Cancel: the teardown goes on."""

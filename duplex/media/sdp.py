@@ -21,8 +21,8 @@ from aiortc.sdp import H264Profile, parse_h264_profile_level_id
 from duplex.media import candidates
 from duplex.media.codec import AudioCodec
 
-CHANNEL_BYTES_MAX = 262_144
-"""Largest data channel message, as browsers have it."""
+_MESSAGE_BYTES_MAX = 65_536
+"""Largest data channel message that a client takes which does not say it. Source: RFC 8841 §6.1."""
 _SECTIONS_MAX = 16
 _MID_URI = "urn:ietf:params:rtp-hdrext:sdes:mid"
 _LEVEL_URI = "urn:ietf:params:rtp-hdrext:ssrc-audio-level"
@@ -96,6 +96,8 @@ class Offer:
     video: AcceptedVideo | None
     channel: bool
     """A data channel is offered."""
+    message_bytes_max: int
+    """Largest message that the client takes on it; 0: any."""
     sections: tuple[str, ...]
     """Per section of the client's offer: its transport protocol if taken, else the whole answer to it."""
     taken: tuple[bool, ...]
@@ -173,6 +175,7 @@ def read(
         audio=audio,
         video=video,
         channel=channel is not None,
+        message_bytes_max=_MESSAGE_BYTES_MAX if channel is None else _message_bytes_max(channel),
         sections=tuple(s.proto if s in taken else s.refusal for s in sections),
         taken=tuple(s in taken for s in sections),
         bundled=bool(bundle),
@@ -378,11 +381,14 @@ def _channel_lines(section: _Section) -> list[str]:
     port = section.formats[0] if old else port or "5000"
     if not port.isdecimal() or not 0 < int(port) < 65536:
         raise OfferError(400, f"data channel section (mid {section.mid!r}): the SCTP port is malformed")
-    size = section.first("max-message-size") or "65536"
-    size = size if size.isdecimal() and len(size) <= 10 else "65536"
     m = f"m=application 9 DTLS/SCTP {port}" if old else "m=application 9 UDP/DTLS/SCTP webrtc-datachannel"
     own = [f"a=sctpmap:{port} webrtc-datachannel 1024"] if old else [f"a=sctp-port:{port}"]
-    return [m, "c=IN IP4 0.0.0.0", f"a=mid:{section.mid}", *own, f"a=max-message-size:{size}"]
+    return [m, "c=IN IP4 0.0.0.0", f"a=mid:{section.mid}", *own, f"a=max-message-size:{_message_bytes_max(section)}"]
+
+
+def _message_bytes_max(section: _Section) -> int:
+    size = section.first("max-message-size") or ""
+    return int(size) if size.isdecimal() and len(size) <= 10 else _MESSAGE_BYTES_MAX
 
 
 def finish(answer: str, offer: Offer) -> str:

@@ -74,6 +74,7 @@ from duplex.session.events import (
     TranscriptionFailed,
     TurnLimited,
     TurnMetrics,
+    Unsent,
 )
 from duplex.units import Samples, ms_from_samples
 
@@ -413,7 +414,8 @@ def _encode_plain(event: _PlainEvent) -> list[_Event]:
     match event:
         case Failure():
             error = {"type": event.kind, "code": event.code, "message": event.message, "param": event.param}
-            return [{"type": "error", "error": error | {"event_id": event.event_id}}]
+            told: _Event = {"type": "error", "error": error | {"event_id": event.event_id}}
+            return [told if event.unsent is None else told | {"duplex": {"unsent": _unsent(event.unsent)}}]
         case SessionResumed(items=items, replayed=replayed, audio_missed=missed):
             told = {"items": items, "replayed": replayed, "audio_missed_ms": ms_from_samples(missed)}
             return [{"type": "duplex.session.resumed", **told}]
@@ -423,6 +425,10 @@ def _encode_plain(event: _PlainEvent) -> list[_Event]:
             return [_encode_input(event)]
         case _:
             return _encode_item(event)
+
+
+def _unsent(event: Unsent) -> _Event:
+    return {"type": event.kind, "event_id": event.event_id, "bytes": event.size_bytes, "bytes_max": event.bytes_max}
 
 
 def _encode_own(event: _OwnEvent) -> _Event:
@@ -465,7 +471,7 @@ def _encode_item(
         case ItemAdded(item=view, previous_item_id=previous):
             fields: _Event = {"previous_item_id": previous, "item": wire_objects.item(view)}
             if event.restored:
-                fields["duplex"] = {"restored": True}
+                fields["duplex"] = {"restored": True} | ({"cut": True} if event.cut else {})
             return [{"type": f"conversation.item.{step}", **fields} for step in ("added", "done")]
         case ItemRetrieved(item=view):
             return [{"type": "conversation.item.retrieved", "item": wire_objects.item(view)}]

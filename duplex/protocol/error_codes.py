@@ -31,6 +31,7 @@ ERROR_CODES: Final[dict[str, str]] = {
     errors.INVALID_IMAGE: "not base64, not a PNG, JPEG or WebP, or broken behind its head",
     errors.SESSION_NOT_RESUMABLE: "no session can be resumed by this token on this connection",
     errors.IMAGE_TOO_LARGE: "an image of more bytes or pixels than the server takes",
+    errors.EVENT_NOT_SENT: "`server_error`: an event of the server is larger than the client's data channel takes; `duplex.unsent` says which",
     "too_many_images": "so many images of the session wait to be read already",
     "too_many_audio_items": "so many items of the session wait to be transcribed already",
     "image_not_read": "`server_error`: the reader failed on an image; the item is there without its text",

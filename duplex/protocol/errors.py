@@ -46,6 +46,9 @@ SESSION_NOT_RESUMABLE: Final = "session_not_resumable"
 IMAGE_TOO_LARGE: Final = "image_too_large"
 """More bytes or pixels than the server takes."""
 
+EVENT_NOT_SENT: Final = "event_not_sent"
+"""An event of the server is larger than its client's data channel takes."""
+
 
 class ProtocolError(Exception):
     """Base of everything below."""

@@ -1,7 +1,7 @@
 """Every event that the server sends, as it stands on the wire.
 
-Like the objects they are made of (`server_objects`), these models describe and are not run: the tests hold what `encode`
-makes against them, and docs/protocol.md and web_client/sdk/events.gen.ts are made from them by `python docs/protocol.py`.
+Like the objects they are made of (`server_session`, `server_objects`), these models describe and are not run: the tests hold
+what `encode` makes against them, and `python docs/protocol.py` makes docs/protocol.md and web_client/sdk/events.gen.ts from them.
 Source: `openai.types.realtime.RealtimeServerEvent` (openai 3.57.0); protocol.md, "Server events".
 """
 
@@ -13,43 +13,40 @@ from pydantic import Field, TypeAdapter
 
 from duplex.protocol.decode import TransportName
 from duplex.protocol.error_codes import ErrorCode
-from duplex.protocol.server_objects import (
-    LEFT_OUT,
-    ConversationItem,
-    Count,
-    Milliseconds,
-    RateLimit,
-    Response,
-    Restored,
-    ShownConversation,
-    ShownModel,
-    ShownPart,
-    ShownSession,
+from duplex.protocol.response_events import (
+    CallArgumentsDeltaEvent,
+    CallArgumentsDoneEvent,
+    ContentPartAddedEvent,
+    ContentPartDoneEvent,
+    OutputAudioDeltaEvent,
+    OutputAudioDoneEvent,
+    OutputItemAddedEvent,
+    OutputItemDoneEvent,
+    OutputTextDeltaEvent,
+    OutputTextDoneEvent,
+    OutputTranscriptDeltaEvent,
+    OutputTranscriptDoneEvent,
+    ResponseCreatedEvent,
+    ResponseDoneEvent,
 )
+from duplex.protocol.server_model import LEFT_OUT, Count, Index, Milliseconds, ShownEvent, ShownModel
+from duplex.protocol.server_objects import ConversationItem, RateLimit, Restored
+from duplex.protocol.server_session import ShownConversation, ShownSession
 
-Index = Annotated[int, Field(ge=0)]
 Seconds = Annotated[float, Field(ge=0)]
-
-
-class _Event(ShownModel):
-    only_on: ClassVar[TransportName | None] = None
-    """The one transport that has it; None: both."""
-
-    event_id: Annotated[str, Field(pattern=r"^event_[0-9]{12}_.+$")]
-    """`event_`, a number of twelve digits that grows by one with each event, `_`, the session's id."""
 
 
 # The session. ---------------------------------------------------------------------------------------------------------
 
 
-class SessionCreatedEvent(_Event):
+class SessionCreatedEvent(ShownEvent):
     """The first event of a connection."""
 
     type: Literal["session.created"]
     session: ShownSession
 
 
-class SessionUpdatedEvent(_Event):
+class SessionUpdatedEvent(ShownEvent):
     """A `session.update` was taken as a whole."""
 
     type: Literal["session.updated"]
@@ -70,14 +67,35 @@ class ErrorBody(ShownModel):
     """Of the client's event, if it had one."""
 
 
-class ErrorEvent(_Event):
+class UnsentEvent(ShownModel):
+    """The event that was not sent."""
+
+    type: str
+    """Its type."""
+    event_id: str
+    """The number that its client misses."""
+    bytes: Count
+    """Its length in UTF-8."""
+    bytes_max: Count
+    """What the data channel takes."""
+
+
+class ErrorDetails(ShownModel):
+    """What `event_not_sent` is about."""
+
+    unsent: UnsentEvent
+
+
+class ErrorEvent(ShownEvent):
     """Something could not be done. The session goes on, and nothing of the client's event was taken."""
 
     type: Literal["error"]
     error: ErrorBody
+    duplex: ErrorDetails = LEFT_OUT
+    """Left out unless an event of the server was not sent."""
 
 
-class RateLimitsUpdatedEvent(_Event):
+class RateLimitsUpdatedEvent(ShownEvent):
     """Quotas that are left; the list is empty where none is kept. Follows `response.created`."""
 
     type: Literal["rate_limits.updated"]
@@ -87,7 +105,7 @@ class RateLimitsUpdatedEvent(_Event):
 # The user's audio. ----------------------------------------------------------------------------------------------------
 
 
-class SpeechStartedEvent(_Event):
+class SpeechStartedEvent(ShownEvent):
     """The user speaks. While a reply plays it comes when the interruption is confirmed, not at the first sound."""
 
     type: Literal["input_audio_buffer.speech_started"]
@@ -97,7 +115,7 @@ class SpeechStartedEvent(_Event):
     """Of the item that this turn will be."""
 
 
-class SpeechStoppedEvent(_Event):
+class SpeechStoppedEvent(ShownEvent):
     """The user's turn has ended."""
 
     type: Literal["input_audio_buffer.speech_stopped"]
@@ -106,7 +124,7 @@ class SpeechStoppedEvent(_Event):
     item_id: str
 
 
-class InputCommittedEvent(_Event):
+class InputCommittedEvent(ShownEvent):
     """The audio so far is a turn."""
 
     type: Literal["input_audio_buffer.committed"]
@@ -115,13 +133,13 @@ class InputCommittedEvent(_Event):
     item_id: str
 
 
-class InputClearedEvent(_Event):
+class InputClearedEvent(ShownEvent):
     """The audio so far was dropped."""
 
     type: Literal["input_audio_buffer.cleared"]
 
 
-class TimeoutTriggeredEvent(_Event):
+class TimeoutTriggeredEvent(ShownEvent):
     """Nobody spoke for `idle_timeout_ms`: the model is asked to."""
 
     type: Literal["input_audio_buffer.timeout_triggered"]
@@ -133,7 +151,7 @@ class TimeoutTriggeredEvent(_Event):
     """Of the empty item that is committed."""
 
 
-class _OfTranscription(_Event):
+class _OfTranscription(ShownEvent):
     item_id: str
     content_index: Index
 
@@ -183,14 +201,14 @@ class TranscriptionFailedEvent(_OfTranscription):
 # The conversation. ----------------------------------------------------------------------------------------------------
 
 
-class ConversationCreatedEvent(_Event):
+class ConversationCreatedEvent(ShownEvent):
     """Follows `session.created`."""
 
     type: Literal["conversation.created"]
     conversation: ShownConversation
 
 
-class _OfItem(_Event):
+class _OfItem(ShownEvent):
     previous_item_id: str | None
     """Null: it is the first."""
     item: ConversationItem
@@ -210,21 +228,21 @@ class ItemDoneEvent(_OfItem):
     type: Literal["conversation.item.done"]
 
 
-class ItemRetrievedEvent(_Event):
+class ItemRetrievedEvent(ShownEvent):
     """An item as it stands, as asked for."""
 
     type: Literal["conversation.item.retrieved"]
     item: ConversationItem
 
 
-class ItemDeletedEvent(_Event):
+class ItemDeletedEvent(ShownEvent):
     """An item is no longer in the conversation."""
 
     type: Literal["conversation.item.deleted"]
     item_id: str
 
 
-class ItemTruncatedEvent(_Event):
+class ItemTruncatedEvent(ShownEvent):
     """The assistant's item was cut to what was heard, with its transcript: by the client, or on WebRTC by the server."""
 
     type: Literal["conversation.item.truncated"]
@@ -234,134 +252,10 @@ class ItemTruncatedEvent(_Event):
     """Length of what was heard, from the item's first sample."""
 
 
-# Responses. -----------------------------------------------------------------------------------------------------------
-
-
-class ResponseCreatedEvent(_Event):
-    """A response has begun."""
-
-    type: Literal["response.created"]
-    response: Response
-
-
-class ResponseDoneEvent(_Event):
-    """A response has ended, in one way or another: there is no other event that says so, and never a second one."""
-
-    type: Literal["response.done"]
-    response: Response
-
-
-class _OfResponse(_Event):
-    response_id: str
-    output_index: Index
-    """Of the item in the response's output."""
-
-
-class OutputItemAddedEvent(_OfResponse):
-    """An item of a response has begun."""
-
-    type: Literal["response.output_item.added"]
-    item: ConversationItem
-
-
-class OutputItemDoneEvent(_OfResponse):
-    """An item of a response is all there."""
-
-    type: Literal["response.output_item.done"]
-    item: ConversationItem
-
-
-class _OfContent(_OfResponse):
-    item_id: str
-    content_index: Index
-
-
-class ContentPartAddedEvent(_OfContent):
-    """A content part has begun, empty."""
-
-    type: Literal["response.content_part.added"]
-    part: ShownPart
-
-
-class ContentPartDoneEvent(_OfContent):
-    """A content part as it was made: its text is what the deltas add up to, heard or not."""
-
-    type: Literal["response.content_part.done"]
-    part: ShownPart
-
-
-class OutputTextDeltaEvent(_OfContent):
-    """More text."""
-
-    type: Literal["response.output_text.delta"]
-    delta: str
-
-
-class OutputTextDoneEvent(_OfContent):
-    """All of the text."""
-
-    type: Literal["response.output_text.done"]
-    text: str
-    """What the deltas add up to."""
-
-
-class OutputTranscriptDeltaEvent(_OfContent):
-    """More of the words; they leave with the audio of their clause, not ahead of the ear."""
-
-    type: Literal["response.output_audio_transcript.delta"]
-    delta: str
-
-
-class OutputTranscriptDoneEvent(_OfContent):
-    """All of the words."""
-
-    type: Literal["response.output_audio_transcript.done"]
-    transcript: str
-    """What the deltas add up to, heard or not."""
-
-
-class OutputAudioDeltaEvent(_OfContent):
-    """More sound. A WebRTC call has it on its track."""
-
-    only_on: ClassVar[TransportName | None] = "websocket"
-
-    type: Literal["response.output_audio.delta"]
-    delta: str
-    """Base64, in the format of `audio.output`."""
-
-
-class OutputAudioDoneEvent(_OfContent):
-    """All of the sound was made."""
-
-    type: Literal["response.output_audio.done"]
-
-
-class _OfCall(_OfResponse):
-    item_id: str
-    call_id: str
-
-
-class CallArgumentsDeltaEvent(_OfCall):
-    """More of a call's arguments."""
-
-    type: Literal["response.function_call_arguments.delta"]
-    delta: str
-
-
-class CallArgumentsDoneEvent(_OfCall):
-    """All of a call's arguments."""
-
-    type: Literal["response.function_call_arguments.done"]
-    name: str
-    """Of the function."""
-    arguments: str
-    """JSON."""
-
-
 # What sounds on the track. --------------------------------------------------------------------------------------------
 
 
-class _OfPlayout(_Event):
+class _OfPlayout(ShownEvent):
     only_on: ClassVar[TransportName | None] = "webrtc"
 
     response_id: str
@@ -397,7 +291,7 @@ class OutputClearedEvent(_OfPlayout):
 # Our own. -------------------------------------------------------------------------------------------------------------
 
 
-class DuplexTokenEvent(_Event):
+class DuplexTokenEvent(ShownEvent):
     """What brings the client back after a lost connection; the newest counts (resume.md)."""
 
     type: Literal["duplex.session.token"]
@@ -407,7 +301,7 @@ class DuplexTokenEvent(_Event):
     """How long the session waits."""
 
 
-class DuplexResumedEvent(_Event):
+class DuplexResumedEvent(ShownEvent):
     """The client has come back to its session: it has been told what it missed, or its items follow, as they stand."""
 
     type: Literal["duplex.session.resumed"]
@@ -419,7 +313,7 @@ class DuplexResumedEvent(_Event):
     """Audio that was sent, did not arrive, and is not sent again: of responses that were cut."""
 
 
-class DuplexEndingEvent(_Event):
+class DuplexEndingEvent(ShownEvent):
     """The session will have its greatest length soon (sessions.md)."""
 
     type: Literal["duplex.session.ending"]
@@ -428,7 +322,7 @@ class DuplexEndingEvent(_Event):
     """Until it ends."""
 
 
-class DuplexTurnLimitedEvent(_Event):
+class DuplexTurnLimitedEvent(ShownEvent):
     """A turn was committed because it had its greatest length; what sounds on is the next."""
 
     type: Literal["duplex.turn.limited"]
@@ -437,7 +331,7 @@ class DuplexTurnLimitedEvent(_Event):
     """Length of the turn."""
 
 
-class DuplexContextTrimmedEvent(_Event):
+class DuplexContextTrimmedEvent(ShownEvent):
     """The model is given less of the conversation from now on; all of it can be retrieved."""
 
     type: Literal["duplex.context.trimmed"]
@@ -466,7 +360,7 @@ class LatencySplit(ShownModel):
     """End of speech → first sound sent."""
 
 
-class DuplexMetricsEvent(_Event):
+class DuplexMetricsEvent(ShownEvent):
     """Where the time of a spoken turn's answer went."""
 
     type: Literal["duplex.metrics"]

@@ -61,6 +61,8 @@ class Item:
     spoken: SpokenText | None = None
     heard: Samples | None = None
     """Content position up to which it was heard; None: all of it (or it still plays)."""
+    cut: bool = False
+    """Of the assistant's: it was stopped before all of it was heard."""
     kind: ItemKind = "message"
     call_id: str | None = None
     """Of a function call, or the one that an output answers."""
@@ -121,10 +123,6 @@ class Conversation:
     def __contains__(self, item: object) -> bool:
         """Return whether this very item is there: another may have its id by now."""
         return any(kept is item for kept in self._items)
-
-    def views(self) -> list[ItemView]:
-        """Return a snapshot of every item, in order."""
-        return [item.view() for item in self._items]
 
     def get(self, item_id: str, missing: str = "item_not_found") -> Item:
         """Return an item.
@@ -216,6 +214,7 @@ class Conversation:
                 "invalid_truncate", f"audio_end_ms is past the end of the audio ({have} ms)", "audio_end_ms"
             )
         item.heard = min(audio_end, item.spoken.audio)
+        item.cut = item.cut or item.heard < item.spoken.audio
 
     def listened(self, length: Samples) -> None:
         """So much of the user's speech was listened to, in a turn that has its words."""

@@ -150,6 +150,8 @@ class ItemAdded:
     previous_item_id: str | None
     restored: bool = False
     """It was there before the client came back."""
+    cut: bool = False
+    """Of one that was: it is the assistant's, and was stopped before all of it was heard."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,6 +290,19 @@ class PlayoutCleared:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unsent:
+    """An event of the server that its client's connection cannot carry."""
+
+    kind: str
+    """Its type on the wire."""
+    event_id: str | None
+    """None: it has no id."""
+    size_bytes: int
+    bytes_max: int
+    """What the client takes in one message."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
     """An error that ends nothing."""
 
@@ -297,6 +312,8 @@ class Failure:
     event_id: str | None = None
     """The client's event that caused it."""
     kind: Literal["invalid_request_error", "server_error"] = "invalid_request_error"
+    unsent: Unsent | None = None
+    """The event that this tells of in its place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

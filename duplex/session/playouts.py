@@ -132,7 +132,7 @@ class Playouts:
         item = reply.item
         cut_short = bool(unheard) or not reply.done
         if item is not None and cut_short:
-            item.status = "incomplete"
+            item.status, item.cut = "incomplete", True
             if item.spoken is not None:
                 item.heard = heard if item.heard is None else min(item.heard, heard)
         if not reply.done:

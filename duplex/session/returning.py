@@ -33,6 +33,7 @@ def tell_missed(msg: Connected, conversation: Conversation, outbox: Outbox) -> b
     for each, item in withheld:
         if item is not None:
             item.heard = each.delivered if item.heard is None else min(item.heard, each.delivered)
+            item.cut = True
             outbox.send(ItemTruncated(item_id=item.id, audio_end=item.heard))
     left_out = sum(each.events for each, _ in withheld)
     outbox.observe("duplex_replayed_events_total", msg.missed - left_out)
@@ -43,12 +44,12 @@ def tell_missed(msg: Connected, conversation: Conversation, outbox: Outbox) -> b
 
 def restore(conversation: Conversation, outbox: Outbox) -> None:
     """Send the conversation as it stands, behind `SessionCreated`."""
-    views = conversation.views()
-    outbox.send(SessionResumed(items=len(views)))
+    items = conversation.items()
+    outbox.send(SessionResumed(items=len(items)))
     previous: str | None = None
-    for view in views:
-        outbox.send(ItemAdded(item=view, previous_item_id=previous, restored=True))
-        previous = view.id
+    for item in items:
+        outbox.send(ItemAdded(item=item.view(), previous_item_id=previous, restored=True, cut=item.cut))
+        previous = item.id
 
 
 def _find(conversation: Conversation, item_id: str) -> Item | None:

@@ -121,6 +121,7 @@ MEASURES: Final[dict[str, Measure]] = {
     ),
     "duplex_replayed_events_total": _counter("Events that clients had missed and were sent again"),
     "duplex_repeated_events_total": _counter("Client events that came a second time and were not applied again"),
+    "duplex_unsent_events_total": _counter("Events larger than the client's data channel takes: it is told of them"),
     "duplex_unknown_fields_total": _counter("Fields of client events that nobody knows: ignored", "event"),
     "duplex_sessions_max": _gauge("Sessions admitted at once"),
     "duplex_admission_total": _counter("Sessions asked for", "decision", "reason"),

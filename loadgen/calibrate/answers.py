@@ -14,9 +14,10 @@ from duplex.media import opus
 from duplex.media.resample import StreamResampler
 from duplex.payloads import Audio, LatentChunk, Latents, Role
 from duplex.session.clauses import ClauseSplitter
-from loadgen.calibrate.material import clause, job, quantiles
+from loadgen.calibrate.material import clause, quantiles
 from loadgen.calibrate.probes import answers
 from loadgen.calibrate.stages import CalibrationError, Stages
+from loadgen.jobs import job
 from loadgen.live.sound import level_of
 from loadgen.live.speech import PACKET
 from loadgen.sim.profile import Voice

@@ -14,8 +14,9 @@ from duplex.payloads import Job, Role, TurnEnd, VoiceProbability, VoiceWindow
 from duplex.session.config import TurnDetection
 from duplex.session.turns import TurnTracker, limits_for
 from duplex.units import Samples, Span, samples_from_ms
-from loadgen.calibrate.material import PER_SAMPLE, Spoken, job, quantiles, utterance_of
+from loadgen.calibrate.material import PER_SAMPLE, Spoken, quantiles, utterance_of
 from loadgen.calibrate.stages import Stages
+from loadgen.jobs import job
 from loadgen.sim.profile import Hearing
 
 _WINDOW = 512
@@ -101,4 +102,4 @@ def _probability(stages: Stages, turn: Spoken, until: Samples) -> float:
 
 
 def _asked(turn: Spoken, until: Samples) -> Job:
-    return job(utterance_of(turn.pcm[: until // PER_SAMPLE]), Role.END_OF_TURN)
+    return job(utterance_of(turn.pcm[: until // PER_SAMPLE]), role=Role.END_OF_TURN)

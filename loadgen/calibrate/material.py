@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,32 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from duplex.media import opus
-from duplex.payloads import (
-    INPUT_LANE,
-    Address,
-    Clause,
-    Int16Array,
-    Job,
-    JobId,
-    LatentChunk,
-    Pace,
-    Payload,
-    Prompt,
-    Role,
-    Utterance,
-    VoiceWindow,
-)  # fmt: skip
-from duplex.units import MonoNs, Samples, Span
+from duplex.payloads import Clause, Int16Array, Utterance
+from duplex.units import Samples, Span
 from loadgen.live.speech import Bank
 from loadgen.trace import Turn
 
 PER_SAMPLE = 3
 """Positions (48 kHz) of a sample that is heard (16 kHz)."""
-_ROLES: dict[type, Role] = {
-    VoiceWindow: Role.VAD, Prompt: Role.THINK, Clause: Role.TALK, LatentChunk: Role.VOCODE,
-}  # fmt: skip
 _QUANTILES = 9
-_ids = itertools.count(1)
 QUESTIONS = (
     "What is the capital of France?",
     "Can you tell me how many planets are in the solar system?",
@@ -79,13 +60,6 @@ def spoken(bank: Bank, speech_s: float, rng: random.Random, pause_s: float = 0.0
     return Spoken(
         pcm=np.concatenate(pieces), end=utterance.end, pause=Samples(round(pause_at * 48_000)) if pause_s else None
     )
-
-
-def job(payload: Payload, role: Role | None = None, session: str = "calibration") -> Job:
-    """Return a payload as a job of its own; `role` tells the two uses of an utterance apart."""
-    address = Address(session=session, lane=INPUT_LANE, epoch=0)
-    stage = role or _ROLES[type(payload)]
-    return Job(id=JobId(next(_ids)), stage=stage, address=address, payload=payload, pace=Pace(since=MonoNs(0)))
 
 
 def utterance_of(pcm: Int16Array) -> Utterance:

@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from duplex.payloads import Job, LatentChunk, Latents, Prompt, Role
-from loadgen.calibrate.material import Spoken, clause, job, utterance_of
+from loadgen.calibrate.material import Spoken, clause, utterance_of
 from loadgen.calibrate.stages import Stages
+from loadgen.jobs import job
 
 _SESSION = "beside"
 _TIMES = 3
@@ -45,8 +46,8 @@ def measure_parallel(
     heard = utterance_of(turn.pcm)
     jobs = {
         Role.VOCODE: speech,
-        Role.TRANSCRIBE: job(heard, Role.TRANSCRIBE),
-        Role.END_OF_TURN: job(heard, Role.END_OF_TURN),
+        Role.TRANSCRIBE: job(heard),
+        Role.END_OF_TURN: job(heard, role=Role.END_OF_TURN),
     }
     chosen = dict(list(jobs.items())[: max(1, threads)])
     found = statistics.median(_cores(stages, chosen, seconds) for _ in range(_TIMES))

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from duplex.payloads import LatentChunk, Latents, Role, Utterance
 from duplex.units import seconds_from_samples
 from loadgen.calibrate.fit import Sample
-from loadgen.calibrate.material import Spoken, clause, job, question, utterance_of, words_of
+from loadgen.calibrate.material import Spoken, clause, question, utterance_of, words_of
 from loadgen.calibrate.stages import Answer, Stages, Timing, conversation
+from loadgen.jobs import job
 
 PREFILL, DECODE = "prefill", "decode"
 TURN_TOKENS = 10
@@ -111,7 +112,7 @@ def _utterance_probe(stages: Stages, role: Role, utterance: Utterance, batch: in
     unit = seconds if role is Role.TRANSCRIBE else 1.0
 
     def run() -> dict[str, Sample]:
-        jobs = [job(utterance, role, f"{role.value}{n}") for n in range(batch)]
+        jobs = [job(utterance, f"{role.value}{n}", role) for n in range(batch)]
         _, took = stages.step(role, jobs)
         return {role.value: _sample((unit,) * batch, took)}
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from duplex.payloads import Job, Message, Payload, Prompt, Role, StageError, TextDelta
 from duplex.stages.contract import BatchStage, EngineStage, ModelPack, is_engine
-from loadgen.calibrate.material import job
+from loadgen.jobs import job
 
 _CEILING_S = 60.0
 

@@ -13,6 +13,8 @@ pytestmark = pytest.mark.browser
 
 FACT, QUESTION = "My dog is called Rex.", "What is he called?"
 AGAIN = "Really?"
+TELL = "Count to twenty."
+COUNT = "One two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen twenty."
 ANSWERS = ["What a fine name.", "He is called Rex."]
 _KEEP_PEERS = """
 const Peer = RTCPeerConnection;
@@ -46,7 +48,7 @@ def ticket(visit: Visit) -> str | None:
 
 
 def test_a_reload_and_a_lost_connection_lead_back(serve: Serve, visit: Open, tmp_path: Path) -> None:
-    server = serve(script=ANSWERS, server={"sessions_max": 1})
+    server = serve(script=[*ANSWERS, ANSWERS[0], COUNT], server={"sessions_max": 1})
     seen = visit(server, microphone=write(tmp_path / "silence.wav", 20.0))
     seen.page.add_init_script(_KEEP_PEERS)
     seen.page.get_by_test_id("talk").click()
@@ -63,7 +65,7 @@ def test_a_reload_and_a_lost_connection_lead_back(serve: Serve, visit: Open, tmp
     assert ticket(seen) not in (None, first), "each return has its own token"
 
     seen.page.evaluate("peers.at(-1).close()")
-    seen.phase("reconnecting")
+    seen.until("duplexDebug.phases().filter((change) => change.phase === 'reconnecting').length === 2")
     seen.phase("listening")
     shows(seen, FACT, ANSWERS[0])
     say(seen, QUESTION)
@@ -77,6 +79,17 @@ def test_a_reload_and_a_lost_connection_lead_back(serve: Serve, visit: Open, tmp
     shows(seen, FACT, ANSWERS[0], QUESTION, ANSWERS[1], AGAIN, ANSWERS[0])
     assert seen.page.evaluate("duplexDebug.phases()")[-1]["phase"] == "listening"
     assert ticket(seen) not in (None, before)
+
+    seen.page.get_by_test_id("text").fill(TELL)
+    seen.page.get_by_test_id("send").click()
+    seen.phase("speaking")
+    seen.until("[...document.querySelectorAll('.heard')].at(-1).textContent.includes('three')")
+    seen.page.reload()
+    seen.phase("listening")
+    last = seen.page.get_by_test_id("caption-assistant").last
+    expect(last).to_contain_text("One")
+    expect(last.get_by_test_id("remark")).to_have_text("interrupted")
+    assert "twenty" not in (last.text_content() or "")
 
     seen.page.get_by_test_id("talk").click()
     seen.phase("idle")

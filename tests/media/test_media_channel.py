@@ -12,6 +12,7 @@ from aiortc.rtcsctptransport import WEBRTC_DCEP, WEBRTC_STRING, InitAckChunk, RT
 from media_harness import BadNetwork, Client, Plane, Sink, Talker, opus_packets, plane, session, tone, until
 
 from duplex.config import ServerSettings
+from duplex.media.contract import TooLarge
 
 pytestmark = pytest.mark.media
 
@@ -209,14 +210,28 @@ async def test_c73_a_client_that_sends_an_event_without_end_is_closed(plane: Pla
         assert sink.received == []
 
 
-async def test_an_event_larger_than_the_client_takes_is_dropped_alone(plane: Plane) -> None:
+async def test_an_event_larger_than_the_client_takes_is_refused_alone(plane: Plane) -> None:
     client = Client()
     async with session(plane, client) as (peer, sink):
         await until(lambda: client.messages, "the first event")
-        peer.send("x" * 300_000)
-        peer.send("small")
+        assert peer.send("x" * 262_144) is None
+        assert peer.send("x" * 262_145) == TooLarge(size_bytes=262_145, bytes_max=262_144)
+        assert peer.send("small") is None
         await until(lambda: "small" in client.messages, "the next event")
-        assert len(client.messages) == 2
+        assert [len(message) for message in client.messages[1:]] == [262_144, 5]
+
+
+@pytest.mark.parametrize("offered", ["400000", "0"])
+async def test_a_client_gets_events_as_large_as_it_says_that_it_takes(plane: Plane, offered: str) -> None:
+    client, sink = Client(), Sink()
+    peer = sink.peer = plane.peer(sink)
+    await client.connect(peer, lambda offer: offer.replace("message-size:262144", f"message-size:{offered}"))
+    await until(lambda: client.messages, "the first event")
+    assert peer.send("x" * 400_000) is None
+    assert (peer.send("x" * 400_001) is None) == (offered == "0")
+    await until(lambda: "x" * 400_000 in client.messages, "the large one")
+    await client.close()
+    await peer.close("server")
 
 
 async def test_letters_outside_ascii_do_not_make_an_event_too_large(plane: Plane) -> None:
@@ -226,7 +241,8 @@ async def test_letters_outside_ascii_do_not_make_an_event_too_large(plane: Plane
     async with session(plane, client) as (peer, _):
         await until(lambda: client.messages, "the first event")
         peer.send(json.dumps({"type": "session.updated", "instructions": instructions}))
-        peer.send(json.dumps({"type": "session.updated", "instructions": "\ud800" + instructions}))
+        broken = json.dumps({"type": "session.updated", "instructions": "\ud800" + instructions})
+        assert peer.send(broken) == TooLarge(size_bytes=len(broken), bytes_max=262_144)
         peer.send("small")
         await until(lambda: "small" in client.messages, "the next event")
         assert len(client.messages) == 3

@@ -1,4 +1,4 @@
-"""Jobs for stages, and what a thinker answers."""
+"""What stages are given, and what a thinker answers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 
 from duplex.payloads import Alive, Int16Array, Message, Payload, Prompt, StageError, TextDelta, Utterance
 from duplex.units import Samples, Span
-from tests.thinking import job as job
 
 CEILING_S = 30.0
 

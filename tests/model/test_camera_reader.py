@@ -22,11 +22,12 @@ from duplex_models.sim import SimOptions, make
 
 from duplex.actor.host import SessionHost
 from duplex.config import load
-from duplex.payloads import Address, Job, JobId, Pace, Picture, Reading
+from duplex.payloads import Picture, Reading
 from duplex.server.serve import listening
 from duplex.stages.contract import Role
 from duplex.telemetry import Observer
 from duplex.units import MonoNs
+from loadgen.jobs import job
 
 pytestmark = pytest.mark.model
 CEILING_S = 60.0
@@ -52,11 +53,7 @@ def reader() -> Read:
 
 
 def read(reader: Read, rgb: np.ndarray[Any, Any]) -> Reading:
-    address = Address(session="s", lane=-1, epoch=0)
-    picture = Picture(rgb=rgb, at=MonoNs(7))
-    (result,) = reader.step(
-        [Job(id=JobId(1), stage=Role.READ, address=address, payload=picture, pace=Pace(since=MonoNs(0)))]
-    )
+    (result,) = reader.step([job(Picture(rgb=rgb, at=MonoNs(7)))])
     assert isinstance(result, Reading)
     assert result.at == 7
     return result

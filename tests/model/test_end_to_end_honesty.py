@@ -11,8 +11,9 @@ import pytest
 
 from duplex.payloads import Int16Array, Transcript
 from duplex.talk import end_of_energy
+from loadgen.jobs import job
 from tests.model.caller import RATE, Caller, call
-from tests.model.harness import job, utterance
+from tests.model.harness import utterance
 from tests.model.local_server import LocalServer
 from tests.speech import normal, resample, sentence_audio
 

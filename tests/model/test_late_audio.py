@@ -15,7 +15,8 @@ from duplex.media.codec import AudioCodec
 from duplex.media.rtp import RtpPacket
 from duplex.payloads import Int16Array, Transcript
 from duplex.units import MonoNs, ns_from_ms
-from tests.model.harness import job, utterance
+from loadgen.jobs import job
+from tests.model.harness import utterance
 from tests.speech import FACT_VOICES, fact_audio, facts, word_error_rate
 
 pytestmark = pytest.mark.model

@@ -10,7 +10,8 @@ from duplex_models.local.options import SYSTEM_PROMPT
 
 from duplex.payloads import Transcript
 from duplex.stages.contract import BatchStage
-from tests.model.harness import Answer, job, prompt, utterance
+from loadgen.jobs import job
+from tests.model.harness import Answer, prompt, utterance
 from tests.speech import FACT_VOICES, fact_audio, facts, normal
 
 pytestmark = pytest.mark.model

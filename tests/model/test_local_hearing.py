@@ -15,7 +15,8 @@ from duplex_models.local.end_of_turn import features
 from duplex.payloads import Int16Array, Job, StageError, Transcript, TurnEnd, VoiceProbability, VoiceWindow
 from duplex.stages.contract import BatchStage
 from duplex.units import Samples, Span
-from tests.model.harness import job, prompt, utterance
+from loadgen.jobs import job
+from tests.model.harness import prompt, utterance
 from tests.speech import babble, sentence_audio, sentences, white, with_noise, word_error_rate
 
 pytestmark = pytest.mark.model

@@ -17,7 +17,8 @@ from duplex_models.local.kokoro import sound_end
 
 from duplex.payloads import Audio, Clause, StageError, Transcript
 from duplex.stages.contract import BatchStage, PackError, Role
-from tests.model.harness import Answer, job, prompt, utterance
+from loadgen.jobs import job
+from tests.model.harness import Answer, prompt, utterance
 from tests.model.test_local_voice import _energy_edges
 from tests.speech import FACT_VOICES, fact_audio, facts, resample, sentence_audio, sentences, word_error_rate
 

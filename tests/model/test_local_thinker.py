@@ -17,7 +17,8 @@ from duplex_models.local.think import Think
 from duplex.engines import ContextOverflowError
 from duplex.engines.llama import LlamaToken, Sampling
 from duplex.payloads import Job, Message, Prompt
-from tests.model.harness import CEILING_S, Answer, job, prompt
+from loadgen.jobs import job
+from tests.model.harness import CEILING_S, Answer, prompt
 from tests.speech import facts
 
 pytestmark = pytest.mark.model

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from duplex.payloads import Call, Message, Payload, Prompt, StageError, Tool, Toolset
+from loadgen.jobs import job
 from tests.model.harness import CEILING_S
-from tests.thinking import Given, job
+from tests.thinking import Given
 
 pytestmark = pytest.mark.model
 LIGHT = {

@@ -31,7 +31,8 @@ from duplex.payloads import (
     WordMark,
 )
 from duplex.stages.contract import BatchStage, PackError
-from tests.model.harness import job, prompt, utterance
+from loadgen.jobs import job
+from tests.model.harness import prompt, utterance
 from tests.speech import resample, word_error_rate
 
 pytestmark = pytest.mark.model

@@ -10,7 +10,8 @@ from duplex.engines.llama import LlamaEnd
 from duplex.payloads import Prompt
 from duplex.session.context import ContextWindow
 from duplex.session.conversation import Conversation, Item
-from tests.model.harness import Answer, job
+from loadgen.jobs import job
+from tests.model.harness import Answer
 from tests.speech import facts
 
 pytestmark = pytest.mark.model

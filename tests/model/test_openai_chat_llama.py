@@ -17,7 +17,8 @@ from duplex_models.openai_chat.options import parse
 from duplex_models.openai_chat.think import RemoteThink
 
 from duplex.stages.contract import PackError
-from tests.model.harness import CEILING_S, Answer, job, prompt
+from loadgen.jobs import job
+from tests.model.harness import CEILING_S, Answer, prompt
 
 pytestmark = pytest.mark.model
 

@@ -86,7 +86,7 @@ def restored(seen: list[dict[str, Any]]) -> list[str]:
     return [
         next(iter(part.get("text") or part.get("transcript") for part in event["item"]["content"]))
         for event in seen
-        if event["type"] == "conversation.item.done" and event.get("duplex") == {"restored": True}
+        if event["type"] == "conversation.item.done" and event.get("duplex", {}).get("restored")
     ]
 
 

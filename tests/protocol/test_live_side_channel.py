@@ -58,6 +58,34 @@ async def test_the_openai_client_leads_a_call_from_the_side() -> None:
         await openai.close()
 
 
+async def test_an_event_too_large_for_the_call_is_told_of_there_and_whole_on_the_side() -> None:
+    async with live() as (url, observer):
+        openai, caller = AsyncOpenAI(api_key="none", base_url=f"{url}/v1", max_retries=0), Caller()
+        created = await openai.realtime.calls.create(sdp=await caller.offer())
+        await caller.connect(created.text)
+        await caller.until("session.created")
+        call_id = created.response.headers["Location"].rsplit("/", 1)[1]
+        async with openai.realtime.connect(call_id=call_id) as side:
+            part: Any = {
+                "type": "input_text",
+                "text": "\u5b57" * 100_000,
+            }  # three bytes each, and a text within its bound
+            await side.conversation.item.create(item={"type": "message", "role": "user", "content": [part]})
+            whole = [await side.recv() for _ in range(4)][2:]
+            assert [event.type for event in whole] == ["conversation.item.added", "conversation.item.done"]
+            assert all(len(event.to_json().encode()) > 300_000 for event in whole)
+            errors = [(await caller.until("error"))[-1] for _ in whole]
+            assert [error["duplex"]["unsent"]["type"] for error in errors] == [event.type for event in whole]
+            assert {error["error"]["code"] for error in errors} == {"event_not_sent"}
+            assert observer.value("duplex_unsent_events_total") == 2
+            await side.send({"type": "session.update", "session": {"type": "realtime", "instructions": "Be brief."}})
+            await caller.until("session.updated")
+        await openai.realtime.calls.hangup(call_id)
+        await gone(observer)
+        await caller.peer.close()
+        await openai.close()
+
+
 async def joined(client: ClientSession, key: str, call_id: str = "rtc_1") -> int:
     headers = {"Authorization": f"Bearer {key}"}
     try:

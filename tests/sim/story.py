@@ -146,7 +146,7 @@ class Story:
             shown += self._part(event["part"])
         if "error" in event:
             shown += [event["error"]["code"], str(event["error"]["event_id"])]
-        shown += ["restored"] if event.get("duplex", {}) == {"restored": True} else []
+        shown += [mark for mark in ("restored", "cut") if event.get("duplex", {}).get(mark)]
         shown += [repr(event[field]) for field in _WORDS if event.get(field)]
         return " ".join(shown)
 

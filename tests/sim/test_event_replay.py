@@ -246,6 +246,22 @@ def test_outside_the_ring_the_answer_says_so_and_the_conversation_is_restored(la
     server.check()
 
 
+@pytest.mark.parametrize(("play_ms", "cut"), [(1500, True), (6000, False)])
+def test_a_client_that_is_restored_is_told_which_answers_were_cut(play_ms: int, cut: bool) -> None:
+    server, session, _ = begin(SimOptions(vad="level", script=(STORY,)), "webrtc")
+    session.type_text("Count.")
+    server.advance(play_ms)
+    lose(session)
+    back = come_back(server, session, None)
+    asked, answer = back.of("conversation.item.done")
+    assert asked["duplex"] == {"restored": True}
+    assert answer["duplex"] == {"restored": True} | ({"cut": True} if cut else {})
+    assert answer["item"]["status"] == ("incomplete" if cut else "completed")
+    text = answer["item"]["content"][0]["transcript"]
+    assert STORY.startswith(text) and (text == STORY) is not cut
+    server.check()
+
+
 def test_a_data_channel_that_is_lost_comes_back_while_the_reply_sounds_on() -> None:
     server, session, first = begin(SimOptions(vad="level", script=(STORY,)), "webrtc")
     session.type_text("Count.")

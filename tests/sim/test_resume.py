@@ -42,7 +42,7 @@ def prompts(session: Session) -> list[list[str]]:
 
 
 def texts(client: Client) -> list[str]:
-    items = [event for event in client.of("conversation.item.done") if event.get("duplex") == {"restored": True}]
+    items = [event for event in client.of("conversation.item.done") if event.get("duplex", {}).get("restored")]
     return [_words(event["item"]["content"][0]) for event in items]
 
 

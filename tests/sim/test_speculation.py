@@ -1,98 +1,42 @@
-"""Replies that are begun before the turn has ended: adopted, thrown away, and never to be seen or heard before."""
+"""Replies that are begun before the turn has ended: adopted, bounded, and never to be seen or heard before it has."""
 
 from __future__ import annotations
 
 import base64
 import itertools
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from duplex_models.sim import SimOptions
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from duplex.config import PacingSettings, Settings, TurnSettings
-from duplex.payloads import Address, Audio, Job, JobId, Message, Pace, Prompt, StageError
+from duplex.payloads import Address, Audio, Job, JobId, Message, Pace, Prompt
 from duplex.protocol import TransportName
 from duplex.session.effects import Enqueue, Send, Submit
 from duplex.session.events import ReplyCreated
 from duplex.stages.contract import Role
 from duplex.units import MonoNs, ns_from_ms
-from tests.sim.world import Server, Session
+from tests.sim.drafts import (
+    ANSWERED,
+    CHANGES,
+    DROPS,
+    SPOKEN_MS,
+    TEXT,
+    TRANSPORTS,
+    WORDS_AT_MS,
+    draft_of,
+    outcomes,
+    serve,
+    settled,
+    speak,
+    told,
+)
+from tests.sim.world import Session
 
 pytestmark = pytest.mark.sim
-TEXT = "One two three four, five six seven eight nine. Ten eleven twelve thirteen fourteen fifteen."
-COSTS: dict[str, Any] = {"first_token_s": 0.03, "token_s": 0.005, "talk_s": 0.02, "vocode_s": 0.01}
-SPOKEN_MS = 960
-WORDS_AT_MS = SPOKEN_MS + 64 + 70
-"""The pause's words are there, and the draft has begun."""
-ID = re.compile(r"(item|resp|conv|sess)_\w+")
-TRANSPORTS: list[TransportName] = ["webrtc", "websocket"]
-
-
-def serve(speculate: bool = True, pacing: dict[str, Any] | None = None, **options: Any) -> Server:
-    settings = Settings(turn=TurnSettings(speculate=speculate), pacing=PacingSettings(**(pacing or {})))
-    return Server(SimOptions(**({"vad": "level", "script": (TEXT,)} | COSTS | options)), settings)
-
-
-def speak(server: Server, session: Session) -> None:
-    """Speak a turn, and stop where its draft is being thought."""
-    session.say(SPOKEN_MS)
-    server.advance(WORDS_AT_MS)
-
-
-def outcomes(server: Server) -> dict[str, int]:
-    found = [labels["outcome"] for name, _, labels in server.measures if name == "duplex_speculation_total"]
-    return {outcome: found.count(outcome) for outcome in found}
-
-
-def draft_of(session: Session) -> Any:
-    draft = session.actor._core._replies._speculation._draft
-    assert draft is not None, "a draft is being made"
-    return draft
-
-
-def told(session: Session) -> list[Any]:
-    """Return what the client was told, without ids, measures and when sound began; a reply's text as one, and the length of its audio."""
-    names: dict[str, str] = {}
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {k: plain(v) for k, v in value.items() if k not in ("event_id", "rtp_timestamp")}
-        if isinstance(value, list):
-            return [plain(each) for each in value]
-        return ID.sub(named, value) if isinstance(value, str) else value
-
-    def named(found: re.Match[str]) -> str:
-        return names.setdefault(found[0], f"{found[1]}{len(names)}")
-
-    shown: list[Any] = []
-    joined: dict[tuple[str, str], Any] = {}
-    """By type and reply; how they alternate is a matter of time."""
-    for _, told in session.client.events:
-        event = plain(told)
-        if event["type"].endswith(".delta") and "response_id" in event:
-            if "audio.delta" in event["type"]:
-                event["delta"] = len(base64.b64decode(event["delta"]))
-            first = joined.setdefault((event["type"], event["response_id"]), event)
-            if first is not event:
-                first["delta"] += event["delta"]
-                continue
-        if event["type"] != "duplex.metrics":
-            shown.append(event)
-    return shown
-
-
-def settled(server: Server) -> None:
-    """Nothing is left in any stage, and no invariant was broken."""
-    server.check()
-    assert server.runners.idle
-    assert server.stage("think").running == 0
-
 
 # Adopted. -----------------------------------------------------------------------------------------------------------
 
@@ -301,187 +245,6 @@ def test_no_draft_over_a_reply_that_still_plays() -> None:
     server.advance(9000)
     assert outcomes(server) == {}
     assert len(session.client.of("response.done")) == 2
-
-
-# Thrown away. -------------------------------------------------------------------------------------------------------
-
-MOMENTS: dict[str, dict[str, Any]] = {
-    "think": {"first_token_s": 0.5},
-    "talk": {"talk_s": 0.5},
-    "vocode": {"vocode_s": 0.5},
-    "made": {},
-}
-"""Where the draft is when it is thrown away."""
-moments = pytest.mark.parametrize("moment", MOMENTS)
-
-
-@moments
-def test_speech_that_goes_on_throws_it_away_unheard(moment: str) -> None:
-    server = serve(end_probability=0.1, **MOMENTS[moment])
-    session = server.connect()
-    speak(server, session)
-    server.advance(100)
-    draft_of(session)
-    session.say(800)
-    server.advance(300)
-    assert outcomes(server) == {"resumed": 1}
-    assert server.stage("think").running == 0
-    assert session.client.types()[2:] == ["input_audio_buffer.speech_started"]
-    server.advance(20_000)
-    assert outcomes(server) == {"resumed": 1, "adopted": 1}
-    assert len(session.client.of("response.created")) == len(session.client.of("response.done")) == 1
-    heard = session.client.of("conversation.item.input_audio_transcription.completed")[0]["transcript"]
-    assert server.stage("think").prompts[-1].messages[-1].text == heard
-    assert "".join(e["delta"] for e in session.client.of("response.output_audio_transcript.delta")) == TEXT
-    settled(server)
-
-
-def test_the_test_double_says_to_the_turn_what_it_would_have_said_to_the_half_of_it() -> None:
-    server = serve(end_probability=0.1, script=("One two three.", "Four five six."))
-    session = server.connect()
-    for _ in range(2):
-        speak(server, session)
-        server.advance(100)
-        session.say(800)
-        server.advance(12_000)
-    assert outcomes(server) == {"resumed": 2, "adopted": 2}
-    done = session.client.of("response.output_audio_transcript.done")
-    assert [event["transcript"] for event in done] == ["One two three.", "Four five six."]
-
-
-CHANGES: dict[str, Callable[[Session], None]] = {
-    "instructions": lambda s: s.event(
-        type="session.update", session={"type": "realtime", "instructions": "be brief"}
-    ),
-    "speed": lambda s: s.event(
-        type="session.update", session={"type": "realtime", "audio": {"output": {"speed": 1.5}}}
-    ),
-    "item created": lambda s: s.event(
-        type="conversation.item.create",
-        item={"type": "message", "role": "user", "content": [{"type": "input_text", "text": "besides"}]},
-    ),
-    "item deleted": lambda s: s.event(type="conversation.item.delete", item_id="item_first"),
-}  # fmt: skip
-
-
-@moments
-@pytest.mark.parametrize("change", CHANGES)
-def test_a_prompt_that_becomes_another_one_is_answered_anew(change: str, moment: str) -> None:
-    server = serve(**MOMENTS[moment])
-    session = server.connect()
-    first = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hello"}]}
-    session.event(type="conversation.item.create", item={"id": "item_first", **first})
-    speak(server, session)
-    thrown = draft_of(session)
-    CHANGES[change](session)
-    assert outcomes(server) == {"differed": 1}
-    assert server.stage("think").running == 0
-    server.advance(12_000)
-    assert outcomes(server) == {"differed": 1}
-    assert session.client.of("response.created")[0]["response"]["id"] != thrown.reply.id
-    assert session.client.of("response.done")[0]["response"]["status"] == "completed"
-    prompt = server.stage("think").prompts[-1]
-    assert (prompt.messages == thrown.ask.messages) == (change == "speed")
-    assert "".join(e["delta"] for e in session.client.of("response.output_audio_transcript.delta")) == TEXT
-    settled(server)
-
-
-def test_a_change_that_leaves_the_prompt_as_it_is_throws_nothing_away() -> None:
-    server = serve()
-    session = server.connect()
-    speak(server, session)
-    session.event(type="session.update", session={"type": "realtime", "duplex": {"on_onset": "none"}})
-    session.event(type="conversation.item.delete", item_id="item_none")
-    server.advance(1000)
-    assert outcomes(server) == {"adopted": 1}
-
-
-DROPS: dict[str, Callable[[Session], None]] = {
-    "cancel": lambda s: s.event(type="response.cancel"),
-    "clear output": lambda s: s.event(type="output_audio_buffer.clear"),
-    "clear input": lambda s: s.event(type="input_audio_buffer.clear"),
-    "commit": lambda s: s.event(type="input_audio_buffer.commit"),
-    "no detection": lambda s: s.event(
-        type="session.update", session={"type": "realtime", "audio": {"input": {"turn_detection": None}}}
-    ),
-    "no answers": lambda s: s.event(
-        type="session.update",
-        session={
-            "type": "realtime",
-            "audio": {"input": {"turn_detection": {"type": "semantic_vad", "create_response": False}}},
-        },
-    ),
-    "reply": lambda s: s.event(type="response.create"),
-}
-ANSWERED = {"cancel", "clear output", "reply"}
-
-
-@moments
-@pytest.mark.parametrize("drop", DROPS)
-def test_whoever_takes_the_turn_into_their_own_hands_gets_no_draft(drop: str, moment: str) -> None:
-    server = serve(**MOMENTS[moment])
-    session = server.connect()
-    speak(server, session)
-    thrown = draft_of(session)
-    DROPS[drop](session)
-    server.advance(12_000)
-    assert outcomes(server) == {"dropped": 1}
-    created = [event["response"]["id"] for event in session.client.of("response.created")]
-    assert thrown.reply.id not in created
-    assert len(created) == len(session.client.of("response.done")) == (1 if drop in ANSWERED else 0)
-    settled(server)
-
-
-@moments
-def test_a_disconnect_gives_a_draft_back_at_every_stage(moment: str) -> None:
-    server = serve(**MOMENTS[moment])
-    session = server.connect()
-    speak(server, session)
-    draft_of(session)
-    session.leave()
-    assert outcomes(server) == {"dropped": 1}
-    assert server.stage("think").running == 0
-    server.advance(1000)
-    assert session.ended and "response.created" not in session.client.types()
-    settled(server)
-
-
-@pytest.mark.parametrize("stage", ["think", "talk", "vocode"])
-def test_a_stage_that_fails_a_draft_costs_nothing_but_the_head_start(stage: str) -> None:
-    server = serve(end_probability=0.1)
-    session = server.connect()
-    broken = server.stage(stage)
-    if stage == "think":
-        submit = broken.submit
-        broken.submit = lambda job, emit: emit(StageError(reason="broken"))
-    else:
-        step = broken.step
-        broken.step = lambda jobs: [StageError(reason="broken") for _ in jobs]
-    speak(server, session)
-    server.advance(200)
-    assert outcomes(server) == {"failed": 1}
-    assert server.stage("think").running == 0
-    if stage == "think":
-        broken.submit = submit
-    else:
-        broken.step = step
-    server.advance(12_000)
-    assert "error" not in session.client.types()
-    assert outcomes(server) == {"failed": 1}
-    assert session.client.of("response.done")[0]["response"]["status"] == "completed"
-    settled(server)
-
-
-def test_results_of_a_dropped_draft_are_ignored_when_they_come() -> None:
-    server = serve(talk_s=0.4)
-    session = server.connect()
-    speak(server, session)
-    server.advance(60)
-    assert server.runners.runners[Role.TALK].load().running == 1
-    session.event(type="response.cancel")
-    server.advance(12_000)
-    assert "".join(e["delta"] for e in session.client.of("response.output_audio_transcript.delta")) == TEXT
-    settled(server)
 
 
 # Others. ------------------------------------------------------------------------------------------------------------

@@ -72,6 +72,22 @@ def test_a_browsers_offer_is_taken_whole() -> None:
     assert offer.taken == (True, True, True)
 
 
+@pytest.mark.parametrize(
+    ("line", "bytes_max"),
+    [
+        ("a=max-message-size:262144\r\n", 262_144),
+        ("a=max-message-size:0\r\n", 0),
+        ("", 65_536),
+        ("a=max-message-size:many\r\n", 65_536),
+        ("a=max-message-size:99999999999\r\n", 65_536),
+    ],
+)
+def test_how_large_a_message_the_client_takes(line: str, bytes_max: int) -> None:
+    offer = taken(FULL.replace("a=max-message-size:262144\r\n", line))
+    assert offer.message_bytes_max == bytes_max
+    assert f"a=max-message-size:{bytes_max}\r\n" in offer.sdp
+
+
 def test_c52_the_camera_is_to_turn_pictures_itself() -> None:
     assert "3gpp" not in taken(FULL).sdp
 

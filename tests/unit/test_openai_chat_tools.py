@@ -15,7 +15,8 @@ from duplex_models.openai_chat.think import RemoteThink
 
 from duplex.engines.openai_chat import ChatCall, ChatError, ReplyReader
 from duplex.payloads import Call, CallDelta, Job, Message, Payload, Prompt, StageError, TextDelta, Tool, Toolset
-from tests.thinking import Given, job
+from loadgen.jobs import job
+from tests.thinking import Given
 from tests.unit.openai_chat_server import CEILING_S, FakeChatServer, Reply, Streaming, hello
 from tests.unit.test_openai_chat import event
 

@@ -52,6 +52,7 @@ FOR_DASHBOARDS = {
     "duplex_resumes_total": {"outcome"},
     "duplex_replayed_events_total": set(),
     "duplex_repeated_events_total": set(),
+    "duplex_unsent_events_total": set(),
     "duplex_unknown_fields_total": {"event"},
     "duplex_sessions_max": set(),
     "duplex_replies_total": {"status"},

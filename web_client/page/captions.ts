@@ -1,7 +1,7 @@
 /** The captions of both sides, one list item each, updated in place. */
 import { type Caption, heardAndAhead, type ReplyCaption, ttfasHeard, type UserCaption, type ViewState } from "../sdk/index.ts";
 import { make, setText } from "./dom.ts";
-import { limitedWords, seconds } from "./words.ts";
+import { limitedWords, remarkOf, seconds } from "./words.ts";
 
 /** Within this of the bottom the list follows what is new. */
 const FOLLOW_PX = 80;
@@ -163,11 +163,4 @@ function showTtfas(chip: HTMLElement, reply: ReplyCaption): void {
   if (ttfas === null || !settled) return;
   setText(chip, `heard after ${seconds(ttfas.ms / 1000)}`);
   chip.dataset["from"] = ttfas.from;
-}
-
-function remarkOf(reply: ReplyCaption): string {
-  if (reply.status === "failed") return reply.reason === "" ? "The model failed." : `The model failed: ${reply.reason}`;
-  if (reply.playout === "cut") return "interrupted";
-  if (reply.status === "incomplete") return reply.reason === "max_output_tokens" ? "stopped at its length limit" : "not finished";
-  return "";
 }

@@ -1,5 +1,5 @@
 /** What the page says: for each state a label and a hint, for each problem what happened and what to do. */
-import type { Problem, Ttfas, ViewState } from "../sdk/index.ts";
+import type { Problem, ReplyCaption, Ttfas, ViewState } from "../sdk/index.ts";
 
 export interface StateWords {
   readonly label: string;
@@ -26,6 +26,14 @@ export function stateWords(state: ViewState): StateWords {
     case "interrupted":
       return { label: "Interrupted", hint: "It keeps only what you heard." };
   }
+}
+
+/** How a reply ended, if not as it should. */
+export function remarkOf(reply: ReplyCaption): string {
+  if (reply.status === "failed") return reply.reason === "" ? "The model failed." : `The model failed: ${reply.reason}`;
+  if (reply.playout === "cut") return "interrupted";
+  if (reply.status === "incomplete") return reply.reason === "max_output_tokens" ? "stopped at its length limit" : "not finished";
+  return "";
 }
 
 function listeningWords(state: ViewState): StateWords {

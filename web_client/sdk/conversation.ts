@@ -10,6 +10,7 @@ import { SeenEvents } from "./seen.ts";
 import { INITIAL, isLive, type LocalEvent, type ViewState } from "./state.ts";
 import { backoffMs, SLEPT_MS, TicketBox, usableTicket } from "./ticket.ts";
 import type { Transport } from "./transport.ts";
+import { sleep, within } from "./waits.ts";
 
 /** How long an interruption is shown as such. */
 const INTERRUPTED_MS = 900;
@@ -473,38 +474,6 @@ function problemOf(error: unknown, device: "microphone" | "camera" = "microphone
 /** An event as it may be looked at: a token is nobody's business. */
 function shown(event: ServerEvent): ServerEvent {
   return event.type === "duplex.session.token" ? { ...event, token: "…" } : event;
-}
-
-function sleep(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    signal.throwIfAborted();
-    const aborted = (): void => {
-      clearTimeout(timer);
-      reject(signal.reason as Error);
-    };
-    const timer = setTimeout(() => {
-      signal.removeEventListener("abort", aborted);
-      resolve();
-    }, ms);
-    signal.addEventListener("abort", aborted, { once: true });
-  });
-}
-
-/** Resolve with the promise; late, it is a connection that did not come up. */
-function within(promise: Promise<void>, ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new ConnectError({ kind: "timeout" })), ms);
-    const aborted = (): void => {
-      clearTimeout(timer);
-      reject(signal.reason as Error);
-    };
-    signal.addEventListener("abort", aborted, { once: true });
-    void promise.then(() => {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", aborted);
-      resolve();
-    });
-  });
 }
 
 /** `crypto.randomUUID` exists only in secure contexts; this does everywhere. */

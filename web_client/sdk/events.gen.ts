@@ -406,6 +406,7 @@ export type ErrorCode =
   | "invalid_image"
   | "session_not_resumable"
   | "image_too_large"
+  | "event_not_sent"
   | "too_many_images"
   | "too_many_audio_items"
   | "image_not_read"
@@ -431,12 +432,19 @@ export type ErrorCode =
   | "stage_failed"
   | "transcription_failed";
 
+/** What `event_not_sent` is about. */
+export interface ErrorDetails {
+  readonly unsent: UnsentEvent;
+}
+
 /** Something could not be done. The session goes on, and nothing of the client's event was taken. */
 export interface ErrorEvent {
   /** `event_`, a number of twelve digits that grows by one with each event, `_`, the session's id. */
   readonly event_id: string;
   readonly type: "error";
   readonly error: ErrorBody;
+  /** Left out unless an event of the server was not sent. */
+  readonly duplex?: ErrorDetails;
 }
 
 /** Why a response failed. */
@@ -1055,6 +1063,8 @@ export interface ResponseParams {
 export interface Restored {
   /** It is no new item. */
   readonly restored: true;
+  /** It was stopped before all of it was heard. Left out of all others. */
+  readonly cut?: true;
 }
 
 /** How much of a conversation that has outgrown the context is kept. */
@@ -1468,6 +1478,18 @@ export interface TurnDetectionUpdate {
   readonly silence_duration_ms?: number | null;
   /** Of `server_vad`: after so long without a word the model speaks. */
   readonly idle_timeout_ms?: number | null;
+}
+
+/** The event that was not sent. */
+export interface UnsentEvent {
+  /** Its type. */
+  readonly type: string;
+  /** The number that its client misses. */
+  readonly event_id: string;
+  /** Its length in UTF-8. */
+  readonly bytes: number;
+  /** What the data channel takes. */
+  readonly bytes_max: number;
 }
 
 /** What a response took. */

@@ -13,6 +13,10 @@ export interface Item {
   readonly id: string;
   /** It was there before this connection: the server shows the conversation that we have come back to. */
   readonly restored?: true;
+  /** Of a restored one: the assistant was stopped before all of it was heard. */
+  readonly cut?: true;
+  /** It ended early: it was cut, failed, or came to a bound. */
+  readonly incomplete?: true;
   /** `null` for items that are not messages, such as function calls. */
   readonly role: "user" | "assistant" | "system" | null;
   /** Text and transcripts of all content parts, joined; empty while none is there. */
@@ -347,11 +351,14 @@ function item(
   fields: Fields<{ readonly item: wire.ConversationItem; readonly duplex?: wire.ItemAddedEvent["duplex"] }>,
 ): Item {
   const from = group(fields, "item");
+  const mark = groupOr(fields, "duplex");
   const parts = groups(from, "content");
   const role = textOr(from, "role", "");
   return {
     id: text(from, "id"),
-    ...(isTrue(groupOr(fields, "duplex"), "restored") ? { restored: true } : {}),
+    ...(isTrue(mark, "restored") ? { restored: true } : {}),
+    ...(isTrue(mark, "cut") ? { cut: true } : {}),
+    ...(textOr(from, "status", "") === "incomplete" ? { incomplete: true } : {}),
     role: role === "user" || role === "assistant" || role === "system" ? role : null,
     text: parts.map((part) => textOr(part, "transcript", textOr(part, "text", ""))).join(""),
     spoken: parts.some((part) => textOr(part, "type", "").includes("audio")),

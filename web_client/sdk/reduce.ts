@@ -347,8 +347,9 @@ function restoredReply(state: ViewState, item: Item): ViewState {
   return withReply(replyItem(state, item.id, item.id), (reply) => reply.id === item.id, {
     pieces: [{ text: item.text, at: 0 }],
     modality: item.spoken ? "audio" : "text",
-    status: "completed",
-    playout: "drained",
+    status: item.incomplete === true ? "incomplete" : "completed",
+    playout: item.cut === true ? "cut" : "drained",
+    heardText: item.cut === true ? item.text : null,
   });
 }
 

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { remarkOf } from "../page/words.ts";
 import { Conversation } from "../sdk/conversation.ts";
 import { ConnectError, type Problem } from "../sdk/problem.ts";
 import { decode } from "../sdk/protocol.ts";
@@ -187,15 +188,18 @@ describe("a reload", () => {
 });
 
 describe("what the server restores", () => {
-  const item = (role: string, text: string): unknown => ({
+  const item = (role: string, text: string, status = "completed", cut = {}): unknown => ({
     type: "conversation.item.done",
-    duplex: { restored: true },
-    item: { id: role, role, content: [{ type: role === "user" ? "input_text" : "output_audio", text, transcript: text }] },
+    duplex: { restored: true, ...cut },
+    item: {
+      id: role,
+      role,
+      status,
+      content: [{ type: role === "user" ? "input_text" : "output_audio", text, transcript: text }],
+    },
   });
-
-  it("is shown as it was said and heard", () => {
-    const events = [{ type: "session.created" }, item("user", "Hello."), item("assistant", "Good")];
-    const state = events.reduce<typeof INITIAL>(
+  const told = (...events: unknown[]): typeof INITIAL =>
+    [{ type: "session.created" }, ...events].reduce<typeof INITIAL>(
       (was, event) => {
         const decoded = decode(JSON.stringify(event));
         if (decoded.kind !== "event") throw new Error(JSON.stringify(decoded));
@@ -203,8 +207,25 @@ describe("what the server restores", () => {
       },
       reduce(INITIAL, { at: 0, event: { type: "local.reconnecting" } }),
     );
+
+  it("is shown as it was said and heard", () => {
+    const state = told(item("user", "Hello."), item("assistant", "Good"));
     expect(state.phase).toBe("listening");
     expect(state.captions.map((caption) => caption.kind)).toEqual(["user", "reply"]);
     expect(heardAndAhead(state.captions[1] as ReplyCaption, 9, 15)).toEqual({ heard: "Good", ahead: "" });
+  });
+
+  it("tells a reply that was cut from one that ended early by itself, and both from a whole one", () => {
+    const shown = (status: string, cut = {}): ReplyCaption => {
+      const caption = told(item("assistant", "Good", status, cut)).captions.at(-1);
+      if (caption?.kind !== "reply") throw new Error("it is a reply");
+      return caption;
+    };
+    const cut = shown("incomplete", { cut: true });
+    expect([cut.status, cut.playout, remarkOf(cut)]).toEqual(["incomplete", "cut", "interrupted"]);
+    expect(heardAndAhead(cut, 9, 15)).toEqual({ heard: "Good", ahead: "" });
+    expect(remarkOf(shown("completed", { cut: true }))).toBe("interrupted");
+    expect(remarkOf(shown("incomplete"))).toBe("not finished");
+    expect(remarkOf(shown("completed"))).toBe("");
   });
 });
