@@ -230,6 +230,18 @@ class Conversation:
         """Return whether a committed turn of the user has no words yet."""
         return any(item.text is None and item.role == "user" for item in self._items)
 
+    def awaits_result(self) -> bool:
+        """Return whether the client has still to tell what a function call gave that was made since the user's last words."""
+        given: set[str | None] = set()
+        for item in reversed(self._items):
+            if item.role == "user" and item.text:
+                return False
+            if item.kind == "function_call_output":
+                given.add(item.call_id)
+            elif item.kind == "function_call" and item.status == "completed" and item.call_id not in given:
+                return True
+        return False
+
     def items(self, said: str | None = None) -> list[Item]:
         """Return the items in order.
 
