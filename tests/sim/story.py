@@ -145,7 +145,7 @@ class Story:
         if "part" in event:
             shown += self._part(event["part"])
         if "error" in event:
-            shown += [event["error"]["code"], str(event["error"]["event_id"])]
+            shown += [event["error"]["code"], str(event["error"].get("event_id"))]
         shown += ["restored"] if event.get("duplex", {}) == {"restored": True} else []
         shown += [repr(event[field]) for field in _WORDS if event.get(field)]
         return " ".join(shown)
