@@ -106,6 +106,8 @@ class Conversation:
     def __init__(self, items_max: int, chars_max: int = 1_000_000) -> None:
         self.begun = False
         """There was an item, whatever has become of it."""
+        self.results = 0
+        """What function calls gave, so far: their number, whatever has become of it."""
         self._items: list[Item] = []
         self._items_max = items_max
         self._chars_max = chars_max
@@ -166,6 +168,7 @@ class Conversation:
                 raise ItemError(error.code, str(error), "previous_item_id") from error
         previous = self._items[index - 1].id if index else None
         self.begun = True
+        self.results += item.kind == "function_call_output"
         self._items.insert(index, item)
         self._chars_of[item.id] = len(item.text or "")
         self._chars += self._chars_of[item.id]

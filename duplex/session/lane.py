@@ -92,6 +92,8 @@ class Reply:
     think_job: JobId | None = None
     greeting: Greeting | None = None
     """It speaks unasked, and says this."""
+    results: int | None = None
+    """How many results of function calls it knows, in the count of the conversation; None: it has not begun."""
     takes_up: bool = False
     """It goes on where a sound without words has cut the one before it."""
     marks: dict[str, MonoNs] = field(default_factory=dict)

@@ -108,8 +108,8 @@ class Replies:
             self._refuse("session_expired", "the session ends: no reply begins any more", msg.event_id)
         elif msg.out_of_band:
             self.asides.create(msg, now)
-        elif active is not None and active.called and self._wanted is None:
-            # The client has carried out a call while the reply that holds it is still being said.
+        elif active is not None and self._wanted is None and (active.called or self._lacks_result(active)):
+            # The client has carried out a call while the reply that holds it, or one without its result, is still being said.
             self._wanted = _Wanted(msg, {}, now, own_input=self._own_input(msg), asked=True)
         elif active is not None or self._wanted is not None:
             name = active.id if active is not None else "the reply to the last turn"
@@ -123,6 +123,10 @@ class Replies:
             self._camera.look_for_answer(now)
             self._pictures.wait_for_answer(now)
             self._accept(_Wanted(msg, {}, now, own_input=own), now)
+
+    def _lacks_result(self, reply: Reply) -> bool:
+        """Whether a function call has given something since a reply was begun: as with several calls, each told by itself."""
+        return reply.results is not None and reply.results < self._shared.conversation.results
 
     def greet(self, greeting: Greeting, now: MonoNs) -> None:
         """The model speaks first."""
@@ -330,6 +334,7 @@ class Replies:
         self._outbox.send(ReplyCreated(reply=created))
         if draft is not None:
             self._prompts.adopt(reply)
+            reply.results = self._shared.conversation.results
             self._turns = draft.turns
             draft.adopt(self._lane, self._shared.conversation, now)
             return
@@ -339,7 +344,7 @@ class Replies:
 
     def _begin(self, reply: Reply, now: MonoNs) -> None:
         """Have a reply of the lane made, from the conversation as it stands."""
-        greeting = reply.greeting
+        reply.results, greeting = self._shared.conversation.results, reply.greeting
         if greeting is not None and greeting.text is not None:
             self._turns.say(reply, greeting.text, now)
         elif self._prompts.overflows(reply.instructions, reply.input):

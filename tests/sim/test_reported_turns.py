@@ -7,6 +7,8 @@ livekit/agents#4615                               … or is taken up although th
 pipecat-ai/pipecat#2147, #4579                    "are you still there?" while a function runs
 pipecat-ai/pipecat#2741, CrestApps.Core#193       … or while what was made ahead still plays
 openai-realtime-agents#19, esp-webrtc-solution#20 a typed message does not interrupt what is said
+openai/openai-agents-python#1168, #3405           of two calls at once the second's result is never said
+pipecat-ai/pipecat#3960, #2179                    … nor one that comes while the user is answered
 openai/openai-agents-python#1912                  the safe words after a guardrail's cut are not said
 """
 
@@ -37,7 +39,8 @@ def statuses(session: Session) -> list[str]:
 
 def said(session: Session) -> list[str]:
     """Return what each response said, as the conversation holds it."""
-    return [event["response"]["output"][0]["content"][0]["transcript"] for event in session.client.of("response.done")]
+    items = [event["response"]["output"][0] for event in session.client.of("response.done")]
+    return [item["content"][0]["transcript"] for item in items if item["type"] == "message"]
 
 
 def detection(**fields: Any) -> dict[str, Any]:
@@ -202,3 +205,52 @@ def test_a_guardrails_words_are_said_in_place_of_what_it_has_cut() -> None:
     assert statuses(session) == ["cancelled", "completed"]
     assert said(session)[1] == "Let us talk of something else."
     assert not session.client.of("error")
+
+
+# What functions gave. ------------------------------------------------------------------------------------------------
+
+
+def give(session: Session, call_id: str, output: str) -> None:
+    """Tell a call's result and ask for a response, as each of several tools does by itself."""
+    item = {"type": "function_call_output", "call_id": call_id, "output": output}
+    session.event(type="conversation.item.create", item=item)
+    session.event(type="response.create", event_id=output)
+
+
+@pytest.mark.parametrize("apart_ms", [0, 30, 800])
+def test_each_result_of_several_calls_is_said_though_each_asks_for_a_response(apart_ms: int) -> None:
+    server = Server(SimOptions(script=("Fine.",)))
+    session = server.connect("websocket", wire={"type": "realtime", "tools": [WEATHER]})
+    session.mute()
+    session.type_text(" ".join([PARIS] * 3))
+    server.advance(2000)
+    calls = [event["call_id"] for event in session.client.of("response.function_call_arguments.done")]
+    for call, output in zip(calls, ("one", "two", "three"), strict=True):
+        give(session, call, output)
+        server.advance(apart_ms)
+    server.advance(15_000)
+    assert set(statuses(session)) == {"completed"}
+    assert said(session)[-1] == "The function gave three."
+    refused = [event["error"]["event_id"] for event in session.client.of("error")]
+    assert refused == ([] if apart_ms == 800 else ["three"]), "one waits, and knows all that are there"
+    known = [message.text for message in server.stage("think").prompts[-1].messages if message.role == "tool"]
+    assert sorted(text for text in known if "not there yet" not in text) == ["one", "three", "two"]
+    server.check()
+
+
+def test_a_result_that_comes_while_the_user_is_answered_is_said_behind_that() -> None:
+    server = Server(SimOptions(vad="level", script=(LONG,), transcripts=("how are you",)))
+    session = server.connect(wire={"type": "realtime", "tools": [WEATHER]})
+    session.type_text(PARIS)
+    server.advance(1500)
+    (call,) = [event["call_id"] for event in session.client.of("response.function_call_arguments.done")]
+    session.say(900)
+    server.advance(4000)
+    assert session.sounding()
+    give(session, call, "mild")
+    session.event(type="response.create", event_id="again")
+    server.advance(14_000)
+    assert statuses(session) == ["completed"] * 3
+    assert said(session)[-1] == "The function gave mild."
+    assert [event["error"]["event_id"] for event in session.client.of("error")] == ["again"]
+    server.check()
