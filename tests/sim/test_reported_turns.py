@@ -6,6 +6,7 @@ livekit/agents#4039, vellum-assistant#41801       a noise ends a reply, and it i
 livekit/agents#4615                               … or is taken up although the user has spoken
 pipecat-ai/pipecat#2147, #4579                    "are you still there?" while a function runs
 pipecat-ai/pipecat#2741, CrestApps.Core#193       … or while what was made ahead still plays
+pipecat-ai/pipecat#4967                           a turn that the client has ended ends once more, over the answer
 openai-realtime-agents#19, esp-webrtc-solution#20 a typed message does not interrupt what is said
 openai/openai-agents-python#1168, #3405           of two calls at once the second's result is never said
 pipecat-ai/pipecat#3960, #2179                    … nor one that comes while the user is answered
@@ -125,6 +126,23 @@ def test_it_does_not_go_on_where_nobody_wants_it(why: str) -> None:
     server.check()
 
 
+def test_it_does_not_go_on_when_words_follow_the_noise() -> None:
+    """The words are spoken while it is not known yet that the noise had none."""
+    server = Server(SimOptions(vad="level", script=(LONG, "Tea."), transcripts=("", "tea please"), transcribe_s=1.0))
+    session = server.connect()
+    session.type_text("go")
+    server.advance(3000)
+    session.say(900)
+    while not session.client.of("input_audio_buffer.committed"):
+        server.advance(10)
+    session.say(1500)
+    server.advance(9000)
+    assert statuses(session) == ["cancelled", "completed"]
+    assert server.stage("think").prompts[-1].messages[-1].text == "tea please"
+    assert said(session)[1] == "Tea."
+    server.check()
+
+
 # Nobody speaks. ------------------------------------------------------------------------------------------------------
 
 
@@ -167,6 +185,27 @@ def test_the_time_of_silence_begins_when_the_last_sound_has_played_out_however_e
     first = session.client.at("response.output_audio.delta")
     server.advance(14_000)
     assert session.client.at(TIMEOUT) - first >= ns_from_ms(34 * 300 + 5000 - 100)
+
+
+# A turn that something else has ended. -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("at_ms", [300, 700, 1100])
+def test_a_turn_that_the_client_has_ended_does_not_end_again(at_ms: int) -> None:
+    """The client commits in the middle of a word and mutes: no second end comes while the answer is said."""
+    server = Server(SimOptions(vad="level", script=(LONG,)))
+    session = server.connect("websocket", wire=detection(type="server_vad"))
+    session.say(2000)
+    server.advance(at_ms)
+    session.event(type="input_audio_buffer.commit")
+    session._voice_until = 0  # muted: silence goes on
+    session.event(type="response.create")
+    server.advance(14_000)
+    for kind in ("speech_started", "speech_stopped", "committed"):
+        assert len(session.client.of(f"input_audio_buffer.{kind}")) == 1, kind
+    assert statuses(session) == ["completed"]
+    assert not session.client.of("error")
+    server.check()
 
 
 # Typed words. --------------------------------------------------------------------------------------------------------
