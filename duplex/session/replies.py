@@ -142,6 +142,8 @@ class Replies:
         """
         active = self._lane.active
         answers = bool(item.text and item in self._shared.conversation) or self._unanswered
+        if auto and not item.text and self.interrupted is not None:
+            self._outbox.observe("duplex_barge_in_total", 1, outcome="noise")
         silent = self._traits.tick_mode or self._lifetime.over
         if item.text and self._wanted is not None and self._wanted.greeting is not None:
             self._wanted = None  # the user spoke first
@@ -165,7 +167,8 @@ class Replies:
 
     def _take_up(self, now: MonoNs) -> None:
         """What cut the last reply were no words: it goes on, a greeting from its beginning; once, for the sound may go on too."""
-        cut, instructions = self.interrupted, self._shared.settings.barge_in.go_on_instructions
+        cut, self.interrupted = self.interrupted, None
+        instructions = self._shared.settings.barge_in.go_on_instructions
         if cut is None or not cut.short or cut.reply.called or cut.reply.takes_up or cut.reply.modality == "text":
             return
         greeting = cut.reply.greeting or (Greeting(instructions=instructions) if instructions else None)

@@ -74,6 +74,7 @@ def test_a_reply_that_a_noise_has_cut_goes_on(transport: TransportName) -> None:
     session.type_text("thanks")
     server.advance(3000)
     assert asked not in server.stage("think").prompts[-1].messages, "kept in no history"
+    assert server.total("duplex_barge_in_total", outcome="noise") == 1
     server.check()
 
 
