@@ -191,7 +191,8 @@ HTTP errors are `{"error": {"type", "code", "message", "param"}}`.
   it causes names it.
 - An `error` ends nothing. What could not be taken is not taken in part.
 - Unknown fields are ignored, and counted in the server's measures; an unknown `type` is an `error`. Clients do well to ignore what
-  they do not know.
+  they do not know. Fields of the session and of `response.create` that the protocol has moved since its beta (`turn_detection`,
+  `input_audio_format`, `modalities`, …) are an `error` that names their present place, unless that is sent as well.
 - A response has exactly one end, `response.done`, whose `status` says how: there is no event of its own for a cancellation.
 - The same content is `output_audio` in an item and `audio` as a content part; `output_text` and `text`.
 - One response at a time is in progress in the conversation.

@@ -130,6 +130,10 @@ class BargeInSettings(Section):
     come, after which the voiced time decides."""
     fade_ms: int = Field(8, ge=5, le=30)
     """Fade-out at a cut."""
+    go_on_instructions: str = (
+        "That was only a noise, and nobody spoke. Go on from where you were interrupted, in a few words."
+    )
+    """What the model is told in the user's place when what has cut its reply was a sound without words; empty: it stays silent."""
 
 
 class EchoSettings(Section):

@@ -78,7 +78,8 @@ class ServerSettings(Section):
     page_dir: Path | None = None
     """Folder of the built page; unset takes `web_client/dist` beside the package."""
     tenant_header: str | None = Field(None, min_length=1)
-    """Name of the request header, set by a proxy that is trusted, that says whose session it is; unset: all are one's."""
+    """Name of the request header that says whose session it is. It is believed from `trusted_proxies`, and without any from
+    loopback addresses alone; the proxy has to set it on every request. Unset: a session is its key's."""
     tenant_chars_max: int = Field(64, ge=1, le=1000)
     """Longest name in it; a longer one answers 400."""
     cors_origins: tuple[str, ...] = ()

@@ -20,6 +20,7 @@ from duplex.protocol import errors
 from duplex.protocol.audio import FormatName, read_audio
 from duplex.protocol.clip import read_clip
 from duplex.protocol.errors import RemoteProtocolError
+from duplex.protocol.former_shape import RESPONSE, refuse_former
 from duplex.protocol.images import read_image
 from duplex.protocol.lock import check_item, check_response, check_voice
 from duplex.protocol.response_input import read_input
@@ -329,6 +330,7 @@ def _create_reply(event: wire.ResponseCreate, context: _Context) -> CreateReply:
 
 
 def _refuse_unsupported(asked: wire.ResponseParams) -> None:
+    refuse_former(asked, RESPONSE, "response")
     if asked.conversation not in (None, "auto", "none"):
         message, param = "A session has one conversation: 'auto', or 'none' of it.", "response.conversation"
     elif asked.prompt is not None:

@@ -109,6 +109,13 @@ class _OpenReply:
     """Items that have begun."""
     audio_end: Samples = Samples(0)
     """Content position of the end of the audio that was encoded."""
+    deleted: bool = False
+    """The client has deleted the item while it was being said: the conversation has it no more."""
+
+    def delete(self, item_id: str) -> None:
+        """The client deletes an item, perhaps one of this reply's."""
+        self.deleted = self.deleted or (self.item is not None and self.item.id == item_id)
+        self.calls.delete(item_id)
 
     def copy(self) -> _OpenReply:
         """Return what goes on by itself from here on, without the audio before."""
@@ -201,6 +208,10 @@ class WireEncoder:
                 bodies = self._encode_session(event)
             case TurnMetrics() | TurnLimited() | ContextTrimmed() | SessionEnding():
                 bodies = [_encode_own(event)] if self._tells_own else []
+            case ItemDeleted(item_id=item_id):
+                for opened in self._open.values():
+                    opened.delete(item_id)
+                bodies = _encode_plain(event)
             case _:
                 bodies = _encode_plain(event)
         audio = self._place_of(event)
@@ -363,7 +374,7 @@ class WireEncoder:
             {"type": "response.content_part.done", **place, "part": wire_objects.part(started.modality, text)},
             {"type": "response.output_item.done", "response_id": reply_id, "output_index": opened.index, "item": item},
         ]
-        if not event.reply.out_of_band:
+        if not (event.reply.out_of_band or opened.deleted):
             closed.append({"type": "conversation.item.done", "previous_item_id": opened.previous_item_id, "item": item})
         return closed
 

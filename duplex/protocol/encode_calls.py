@@ -10,7 +10,7 @@ Source: protocol.md, "Lifecycles"; `openai.types.realtime` (openai 3.57.0).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from duplex.protocol import wire_objects
@@ -23,6 +23,7 @@ _Event = dict[str, Any]
 class _OpenCall:
     output_index: int
     previous_item_id: str | None
+    deleted: bool = False
 
 
 class OpenCalls:
@@ -67,6 +68,11 @@ class OpenCalls:
             }
         ]  # fmt: skip
 
+    def delete(self, item_id: str) -> None:
+        """The client has deleted an item; if it is an open call, the conversation's side of it is told of no more."""
+        if item_id in self._open:
+            self._open[item_id] = replace(self._open[item_id], deleted=True)
+
     def finish(self, reply_id: str, view: ItemView) -> list[_Event]:
         """Close a call, complete or not; one that is closed gives nothing."""
         call = self._open.pop(view.id, None)
@@ -76,7 +82,7 @@ class OpenCalls:
         place = {"response_id": reply_id, "output_index": call.output_index}
         closed: list[_Event] = [
             {"type": "response.output_item.done", **place, "item": item},
-            *self._entered("conversation.item.done", call.previous_item_id, item),
+            *([] if call.deleted else self._entered("conversation.item.done", call.previous_item_id, item)),
         ]
         if view.status != "completed":
             return closed

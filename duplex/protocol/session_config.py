@@ -14,7 +14,8 @@ The session object that goes back shows what is in effect, not what was asked:
     transcription.model/language/prompt                                       the pack's model
     create_response of a transcription session        false                   false
     tools other than functions, prompt, duplex.echo_cancellation
-    where audio is not processed                      refused with a reason
+    where audio is not processed, fields where they
+    stood before they were moved                      refused with a reason
 
 Source: protocol.md, "Session config".
 """
@@ -29,6 +30,7 @@ from typing import Any, Literal
 from duplex.protocol import errors, strict_json
 from duplex.protocol.audio import shown_format
 from duplex.protocol.errors import RemoteProtocolError, SessionRejected
+from duplex.protocol.former_shape import SESSION, refuse_former
 from duplex.protocol.images import ImageBounds
 from duplex.protocol.lock import check_changed, check_sent, open_fields
 from duplex.protocol.tools import ToolBounds, check_choice, read_tools, toolset_of
@@ -313,6 +315,7 @@ def _shown_greeting(greeting: Greeting | None) -> dict[str, str] | str:
 
 def _refuse_unsupported(update: SessionUpdate, profile: WireProfile) -> None:
     check_available(update.type, transcribes=profile.transcribes, param="session.type")
+    refuse_former(update, SESSION, "session")
     if update.prompt is not None:
         raise RemoteProtocolError(
             errors.UNSUPPORTED, "Stored prompts are not supported; use instructions.", "session.prompt"

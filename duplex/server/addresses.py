@@ -30,6 +30,19 @@ def client_address(peer: str | None, forwarded_for: Sequence[str], trusted: Sequ
     return client
 
 
+def speaks_for_others(peer: str | None, trusted: Sequence[Network]) -> bool:
+    """Return whether a peer is believed about who asks: a trusted proxy is; without any, a program on this machine.
+
+    Args:
+        peer: who is connected.
+        trusted: proxies whose word is taken.
+    """
+    address = _parse(peer or "")
+    if address is None:
+        return False
+    return any(address in network for network in trusted) if trusted else address.is_loopback
+
+
 def bucket_name(address: Address | None) -> str:
     """Return what is counted together: an IPv4 address, or the /64 that an IPv6 host can choose its address from."""
     if isinstance(address, ipaddress.IPv6Address):

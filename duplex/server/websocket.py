@@ -20,8 +20,18 @@ from duplex.telemetry import log_failure
 
 _SUBPROTOCOL: Final = "realtime"
 """The only one that is ever selected: the others that browsers offer carry keys."""
-_NO_GOODBYE: Final = frozenset({WSCloseCode.GOING_AWAY, WSCloseCode.ABNORMAL_CLOSURE})
-"""Close codes of a page that reloads or is left, and of a connection that broke."""
+_NO_GOODBYE: Final = frozenset(
+    {
+        WSCloseCode.GOING_AWAY,
+        WSCloseCode.ABNORMAL_CLOSURE,
+        WSCloseCode.INTERNAL_ERROR,
+        WSCloseCode.SERVICE_RESTART,
+        WSCloseCode.TRY_AGAIN_LATER,
+        WSCloseCode.BAD_GATEWAY,
+    }
+)
+"""Close codes of a page that reloads or is left, of a connection that broke, and of what gave up on one: a client whose ping
+was not answered in time (websockets for Python says 1011), a proxy that restarts."""
 
 
 class WebSocketRoute:

@@ -54,7 +54,7 @@ class Aside:
         self._outbox = shared.outbox
         self.lane = lane
         self.reply = reply
-        self._playouts = Playouts(lane, shared.outbox, lambda: None)
+        self._playouts = Playouts(lane, None, shared.outbox, lambda: None)
         self._turns = TurnOutput(
             lane, shared.outbox, shared.settings.pacing, shared.traits, self, shared.settings.tools, shared.new_id
         )

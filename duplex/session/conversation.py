@@ -108,6 +108,8 @@ class Conversation:
     def __init__(self, items_max: int, chars_max: int = 1_000_000) -> None:
         self.begun = False
         """There was an item, whatever has become of it."""
+        self.results = 0
+        """What function calls gave, so far: their number, whatever has become of it."""
         self._items: list[Item] = []
         self._items_max = items_max
         self._chars_max = chars_max
@@ -164,6 +166,7 @@ class Conversation:
                 raise ItemError(error.code, str(error), "previous_item_id") from error
         previous = self._items[index - 1].id if index else None
         self.begun = True
+        self.results += item.kind == "function_call_output"
         self._items.insert(index, item)
         self._chars_of[item.id] = len(item.text or "")
         self._chars += self._chars_of[item.id]
@@ -228,6 +231,18 @@ class Conversation:
     def awaits_transcript(self) -> bool:
         """Return whether a committed turn of the user has no words yet."""
         return any(item.text is None and item.role == "user" for item in self._items)
+
+    def awaits_result(self) -> bool:
+        """Return whether the client has still to tell what a function call gave that was made since the user's last words."""
+        given: set[str | None] = set()
+        for item in reversed(self._items):
+            if item.role == "user" and item.text:
+                return False
+            if item.kind == "function_call_output":
+                given.add(item.call_id)
+            elif item.kind == "function_call" and item.status == "completed" and item.call_id not in given:
+                return True
+        return False
 
     def items(self, said: str | None = None) -> list[Item]:
         """Return the items in order.

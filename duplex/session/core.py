@@ -123,7 +123,7 @@ class SessionCore:
         )  # fmt: skip
         self._lifetime = Lifetime(settings.session)
         self._greeter = Greeter(settings.session.greeting_delay_ms)
-        self._playouts = Playouts(self.lane, self._outbox, self.floor_free)
+        self._playouts = Playouts(self.lane, self.conversation, self._outbox, self.floor_free)
         self._ear = Ear(shared, BargeIn(settings.barge_in, config.on_onset, self._outbox, self._playouts.resume), self)
         self._camera = Camera(session, settings.camera, settings.media.video_lag_ms, traits, self._outbox)
         self._clips = Clips(shared)
@@ -434,9 +434,9 @@ class SessionCore:
 
     def _settle_cut(self, epoch: int) -> None:
         """The egress is cut: what was heard is now known, to the word."""
-        unheard = self._playouts.settle_cut(epoch, self._cut_reason, self._now)
-        if unheard is not None:
-            self._replies.unanswered = unheard and self._cut_reason == "turn_detected"
+        cut = self._playouts.settle_cut(epoch, self._cut_reason, self._now)
+        if cut is not None:
+            self._replies.interrupted = cut if self._cut_reason == "turn_detected" else None
         self._replies.go_on(self._now)
         if self._ear.hearing:
             self._replies.read_ahead(self._now)

@@ -1,7 +1,7 @@
 """The idle timeout of server_vad: nobody has spoken since the last reply was heard, so the model is asked to.
 
     reply ▇▇▇▇▇▇▇▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁│ timeout_triggered, an empty turn is committed, the next reply
-                 │◄── idle_timeout_ms ──►│
+                 │◄── idle_timeout_ms ──►│    while a function call runs it is the client's turn: the time begins behind its result
              heard to its end     a cough begins the time anew; a turn with words ends it, until the next reply,
                                   and so does a session without the timeout: switched on again, it does not fire at once
 
@@ -47,7 +47,8 @@ class Idle:
             return
         shared, ear = self._shared, self._ear
         busy = self._replies.awaited or self._replies.away or self._lifetime.over or ear.hearing
-        quiet = not (busy or ear.committing or shared.conversation.awaits_transcript())
+        conversation = shared.conversation
+        quiet = not (busy or ear.committing or conversation.awaits_transcript() or conversation.awaits_result())
         self._timer.look(playing=shared.lane.alive, quiet=quiet, position=ear.watermark.position, now=now)
 
     def spoken(self) -> None:

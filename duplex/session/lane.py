@@ -91,7 +91,11 @@ class Reply:
     """Packets reported lost before it began to play."""
     think_job: JobId | None = None
     greeting: Greeting | None = None
-    """It speaks first, and says this."""
+    """It speaks unasked, and says this."""
+    results: int | None = None
+    """How many results of function calls it knows, in the count of the conversation; None: it has not begun."""
+    takes_up: bool = False
+    """It goes on where a sound without words has cut the one before it."""
     marks: dict[str, MonoNs] = field(default_factory=dict)
     """Milestones of its turn: speech_end, committed, transcribed, thought, talked, vocoded, sent."""
 

@@ -9,7 +9,9 @@ cut             │ settled when the egress has answered: the item ends with the
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
+from duplex.session.conversation import Conversation, Item
 from duplex.session.effects import Outbox, ReleaseOutput
 from duplex.session.events import (
     ItemTruncated,
@@ -28,16 +30,31 @@ from duplex.timeline.ledger import rtp_start
 from duplex.units import MonoNs, RtpTicks, Samples, samples_from_ns, seconds_from_ns, seconds_from_samples
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutOff:
+    """What a cut has left of a reply."""
+
+    reply: Reply
+    unheard: bool
+    """Not a word of it was heard."""
+    short: bool
+    """Words of it were not heard, or had not been made yet."""
+
+
 class Playouts:
     """Follows the lane's replies to their ends.
 
     Args:
-        lane: the conversation's.
+        lane: whose.
+        conversation: what the client has deleted of it is told of no more; None: the replies are not in it.
         ended: called when a reply has had its terminal event: another may begin.
     """
 
-    def __init__(self, lane: Lane, outbox: Outbox, ended: Callable[[], None]) -> None:
+    def __init__(
+        self, lane: Lane, conversation: Conversation | None, outbox: Outbox, ended: Callable[[], None]
+    ) -> None:  # fmt: skip
         self._lane = lane
+        self._conversation = conversation
         self._webrtc = lane.webrtc is not None
         self._outbox = outbox
         self._ended = ended
@@ -112,21 +129,21 @@ class Playouts:
             content = reply.item.spoken.word_start(self._lane.sent(reply))
         self._outbox.add(ReleaseOutput(reply=reply.id if reply is not None else None, content=content))
 
-    def settle_cut(self, epoch: int, reason: StatusReason, now: MonoNs) -> bool | None:
+    def settle_cut(self, epoch: int, reason: StatusReason, now: MonoNs) -> CutOff | None:
         """The egress is cut: what was heard is now known, to the word.
 
         Returns:
-            Whether the last reply that was cut had not been heard at all; None: there was none.
+            The last reply that was cut; None: there was none.
         """
         self._lane.advance(now)
-        unheard: bool | None = None
+        cut: CutOff | None = None
         for reply in [reply for reply in self._lane if reply.address.epoch < epoch]:
-            unheard = self._settle_cut_of(reply, reason, now)
+            cut = self._settle_cut_of(reply, reason, now)
             self._lane.remove(reply)
         self._lane.flush_player(now)
-        return unheard
+        return cut
 
-    def _settle_cut_of(self, reply: Reply, reason: StatusReason, now: MonoNs) -> bool:
+    def _settle_cut_of(self, reply: Reply, reason: StatusReason, now: MonoNs) -> CutOff:
         heard = Samples(max(0, self._lane.heard_at_cut(reply, now) - self._quiet))
         unheard = max(0, reply.generated - heard)
         item = reply.item
@@ -137,7 +154,8 @@ class Playouts:
                 item.heard = heard if item.heard is None else min(item.heard, heard)
         if not reply.done:
             self._close_calls(reply)
-        heard_chars = len(item.heard_text()) if item is not None else 0
+        words = item.heard_text() if item is not None else ""
+        heard_chars, spoken = len(words), item.spoken if item is not None else None
         share = 1 - heard_chars / max(1, reply.text_chars, heard_chars)
         self._outbox.observe("duplex_unheard_tokens_total", round(reply.text_tokens * share))
         self._outbox.observe("duplex_unheard_audio_seconds_total", seconds_from_samples(unheard))
@@ -148,11 +166,16 @@ class Playouts:
             reply.status = "cancelled"
             reply.reason = reason
             self._tell_done(reply)
-        if self._webrtc and item is not None and item.heard is not None:
-            self._outbox.send(ItemTruncated(item_id=item.id, audio_end=item.heard, heard=item.heard_text()))
-        return not heard_chars and reply.greeting is None and not reply.called
+        if self._webrtc and item is not None and item.heard is not None and self._knows(item):
+            self._outbox.send(ItemTruncated(item_id=item.id, audio_end=item.heard, heard=words))
+        whole = spoken is not None and spoken.complete and words == spoken.text
+        return CutOff(reply=reply, unheard=not words, short=not whole)
 
     # Inside. --------------------------------------------------------------------------------------------------------
+
+    def _knows(self, item: Item) -> bool:
+        """Whether the client still has an item: it may have deleted it while it was being said."""
+        return self._conversation is None or item in self._conversation
 
     def _playing(self, reply: Reply, begins: RtpTicks | None, now: MonoNs) -> None:
         """The first sound of a reply has left."""

@@ -23,6 +23,7 @@ from duplex.session.lifetime import Lifetime
 from duplex.session.messages import CancelReply, CreateReply
 from duplex.session.own_input import items_of
 from duplex.session.pictures import Pictures
+from duplex.session.playouts import CutOff
 from duplex.session.prefill import Prefill
 from duplex.session.prompts import Prompts
 from duplex.session.shared import Shared
@@ -41,6 +42,8 @@ class _Wanted:
     greeting: Greeting | None = None
     own_input: tuple[Item, ...] | None = None
     """What it is made from in place of the conversation."""
+    takes_up: bool = False
+    """It goes on where a sound without words has cut the one before it."""
     asked: bool = False
     """By a client event, while the reply before it was still being said, or the client was away: not told of yet."""
 
@@ -77,8 +80,8 @@ class Replies:
         """The client has lost its connection and may come back: nothing is said to nobody."""
         self._owes = False
         """While it is away: a turn of the user has ended and was not answered by a sound."""
-        self.unanswered = False
-        """A voice cut the last reply before it was heard."""
+        self.interrupted: CutOff | None = None
+        """The last reply, if a voice cut it and no other has begun since."""
 
     @property
     def away(self) -> bool:
@@ -105,8 +108,8 @@ class Replies:
             self._refuse("session_expired", "the session ends: no reply begins any more", msg.event_id)
         elif msg.out_of_band:
             self.asides.create(msg, now)
-        elif active is not None and active.called and self._wanted is None:
-            # The client has carried out a call while the reply that holds it is still being said.
+        elif active is not None and self._wanted is None and (active.called or self._lacks_result(active)):
+            # The client has carried out a call while the reply that holds it, or one without its result, is still being said.
             self._wanted = _Wanted(msg, {}, now, own_input=self._own_input(msg), asked=True)
         elif active is not None or self._wanted is not None:
             name = active.id if active is not None else "the reply to the last turn"
@@ -121,6 +124,10 @@ class Replies:
             self._pictures.wait_for_answer(now)
             self._accept(_Wanted(msg, {}, now, own_input=own), now)
 
+    def _lacks_result(self, reply: Reply) -> bool:
+        """Whether a function call has given something since a reply was begun: as with several calls, each told by itself."""
+        return reply.results is not None and reply.results < self._shared.conversation.results
+
     def greet(self, greeting: Greeting, now: MonoNs) -> None:
         """The model speaks first."""
         self._wanted = _Wanted(CreateReply(), {}, now, greeting)
@@ -130,10 +137,13 @@ class Replies:
         """A turn of the user has its words: answer it, if that is wanted and there is anything to answer.
 
         One reply answers all turns that are in its prompt, so at most one is wanted, and none if one is about to start.
-        Noise that cut a reply before its first sound leaves a question that is answered after all.
+        A sound without words that has cut a reply before it was heard leaves a question that is answered after all; if some
+        of it was heard, the reply goes on.
         """
         active = self._lane.active
-        answers = bool(item.text and item in self._shared.conversation) or self.unanswered
+        answers = bool(item.text and item in self._shared.conversation) or self._unanswered
+        if auto and not item.text and self.interrupted is not None:
+            self._outbox.observe("duplex_barge_in_total", 1, outcome="noise")
         silent = self._traits.tick_mode or self._lifetime.over
         if item.text and self._wanted is not None and self._wanted.greeting is not None:
             self._wanted = None  # the user spoke first
@@ -144,8 +154,26 @@ class Replies:
             if asked is not None:
                 wanted = replace(wanted, request=asked.request, own_input=asked.own_input)
             self._wanted = wanted if asked is not None or not self._away else None
+        elif auto and not (item.text or silent or self._away):
+            self._take_up(now)
         self.go_on(now)
         self.discard_draft()  # a turn that is not answered at once
+
+    @property
+    def _unanswered(self) -> bool:
+        """A voice cut the last reply, which answers somebody, before it was heard."""
+        cut = self.interrupted
+        return cut is not None and cut.unheard and cut.reply.greeting is None and not cut.reply.called
+
+    def _take_up(self, now: MonoNs) -> None:
+        """What cut the last reply were no words: it goes on, a greeting from its beginning; once, for the sound may go on too."""
+        cut, self.interrupted = self.interrupted, None
+        instructions = self._shared.settings.barge_in.go_on_instructions
+        if cut is None or not cut.short or cut.reply.called or cut.reply.takes_up or cut.reply.modality == "text":
+            return
+        greeting = cut.reply.greeting or (Greeting(instructions=instructions) if instructions else None)
+        if greeting is not None and self._traits.transcribes and self._lane.active is None and self._wanted is None:
+            self._wanted = _Wanted(CreateReply(), {}, now, greeting, takes_up=True)
 
     def turn_foreseen(self, text: str, since: MonoNs, now: MonoNs) -> None:
         """The turn may have ended, and these are its words: begin the reply, if the committed turn would get one at once."""
@@ -293,7 +321,7 @@ class Replies:
 
     def _accept(self, wanted: _Wanted, now: MonoNs) -> None:
         """Enter a reply into the lane: its draft, if there is one of the same prompt, else a new one."""
-        self.unanswered = False
+        self.interrupted = None
         self._prefill.drop()
         waits = self._listens(now)
         special = wanted.greeting is not None or wanted.own_input is not None
@@ -301,7 +329,7 @@ class Replies:
         self.discard_draft()
         reply = self._new(wanted.since, wanted.request) if draft is None else draft.reply
         reply.since, reply.metadata, reply.greeting = wanted.since, wanted.request.metadata, wanted.greeting
-        reply.input = wanted.own_input
+        reply.input, reply.takes_up = wanted.own_input, wanted.takes_up
         reply.marks.update(wanted.marks)
         if wanted.greeting is not None:
             reply.toolset = Toolset()  # it speaks
@@ -309,6 +337,7 @@ class Replies:
         self._outbox.send(ReplyCreated(reply=created))
         if draft is not None:
             self._prompts.adopt(reply)
+            reply.results = self._shared.conversation.results
             self._turns = draft.turns
             draft.adopt(self._lane, self._shared.conversation, now)
             return
@@ -318,7 +347,7 @@ class Replies:
 
     def _begin(self, reply: Reply, now: MonoNs) -> None:
         """Have a reply of the lane made, from the conversation as it stands."""
-        greeting = reply.greeting
+        reply.results, greeting = self._shared.conversation.results, reply.greeting
         if greeting is not None and greeting.text is not None:
             self._turns.say(reply, greeting.text, now)
         elif self._prompts.overflows(reply.instructions, reply.input):

@@ -145,7 +145,7 @@ class Story:
         if "part" in event:
             shown += self._part(event["part"])
         if "error" in event:
-            shown += [event["error"]["code"], str(event["error"]["event_id"])]
+            shown += [event["error"]["code"], str(event["error"].get("event_id"))]
         shown += [mark for mark in ("restored", "cut") if event.get("duplex", {}).get(mark)]
         shown += [repr(event[field]) for field in _WORDS if event.get(field)]
         return " ".join(shown)

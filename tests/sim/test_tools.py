@@ -251,13 +251,14 @@ def test_a_late_result_never_lands_in_the_reply_that_is_being_made() -> None:
     server.advance(600)
     running = session.client.of("response.created")[-1]["response"]["id"]
     give(session, "18 degrees")
-    session.event(type="response.create", event_id="early")
-    server.advance(9000)
-    assert errors(session) == [("conversation_already_has_active_response", None, "early")]
-    assert done(session)["id"] == running
-    assert "18" not in done(session)["output"][0]["content"][0]["transcript"]
-    session.event(type="response.create")
-    server.advance(9000)
+    for event_id in ("behind", "too many"):
+        session.event(type="response.create", event_id=event_id)
+    server.advance(18_000)
+    assert errors(session) == [("conversation_already_has_active_response", None, "too many")]
+    first, second = (event["response"] for event in session.client.of("response.done")[1:])
+    assert first["id"] == running
+    assert "18" not in first["output"][0]["content"][0]["transcript"]
+    assert "18" in second["output"][0]["content"][0]["transcript"]
     pending, late = messages(server)[2], messages(server)[-1]
     assert pending.text == "(The result is not there yet.)"
     assert (late.role, late.text) == ("tool", "18 degrees")
