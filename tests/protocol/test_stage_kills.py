@@ -61,7 +61,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def server(folder: Path) -> AsyncIterator[Stand]:
     """Each stage in a process of its own."""
-    async with serve(folder, processes=ROLES, heartbeat_s=0.12, heartbeats_missed_max=9) as serving:
+    async with serve(folder, processes=ROLES, heartbeat_s=0.1, heartbeats_missed_max=7) as serving:
         yield serving
         last = [serving.stage(role).pid for role in ROLES]
     for child in last:
