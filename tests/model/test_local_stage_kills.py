@@ -6,6 +6,7 @@ fare is the same for every pack: tests/protocol/test_stage_kills.py.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import os
 import signal
@@ -21,11 +22,12 @@ import pytest_asyncio
 from duplex_models.local import create
 from duplex_models.sim import SimOptions, make
 
-from duplex.payloads import Role
+from duplex.payloads import Clause, Role
 from duplex.stages.contract import ModelPack
-from tests.killing import HEARS, WORDS, Client, Stand, stand
+from tests.killing import HEARS, WORDS, Client, Stand, bound_memory, stand
 from tests.model.test_camera_reader import card
 from tests.speech import fact_audio, facts, normal
+from tests.thinking import job
 
 pytestmark = [pytest.mark.model, pytest.mark.asyncio(loop_scope="module")]
 ROLES = (*HEARS, Role.TALK, Role.VOCODE, Role.READ)
@@ -129,3 +131,14 @@ async def test_stages_that_are_stopped_all_at_once_are_all_replaced_and_two_spok
             assert not client.of("error")
         await works(first, Role.READ)
     assert server.restarts() == every
+
+
+async def test_a_stage_that_gets_no_memory_for_its_sound_says_so(server: Stand) -> None:
+    """What onnxruntime raises then has no class of its own; without it the stage would not be replaced at once."""
+    stage: Any = server.host.pack.makers[Role.TALK]()
+    await asyncio.to_thread(stage.load, lambda line: None)
+    bound_memory(stage.pid, 0)
+    long = Clause(index=0, text="One two three four five six seven. " * 60, voice="joe")
+    with pytest.raises(MemoryError):
+        await asyncio.to_thread(stage.step, [job(long)])
+    stage.close()
