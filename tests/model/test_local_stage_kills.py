@@ -22,7 +22,7 @@ import pytest_asyncio
 from duplex_models.local import create
 from duplex_models.sim import SimOptions, make
 
-from duplex.payloads import Clause, Role
+from duplex.payloads import Clause, Latents, Role
 from duplex.stages.contract import ModelPack
 from tests.killing import HEARS, WORDS, Client, Stand, bound_memory, stand
 from tests.model.test_camera_reader import card
@@ -33,6 +33,8 @@ pytestmark = [pytest.mark.model, pytest.mark.asyncio(loop_scope="module")]
 ROLES = (*HEARS, Role.TALK, Role.VOCODE, Role.READ)
 RATE = 24_000
 FACT = 0
+MEMORY_LEFT = 16 << 20
+"""Bytes that a process may still take: enough for everything but long sound."""
 MIDDLE = 0.4
 """Share of the spoken turn after which the second session pauses, still speaking."""
 
@@ -137,8 +139,14 @@ async def test_a_stage_that_gets_no_memory_for_its_sound_says_so(server: Stand) 
     """What onnxruntime raises then has no class of its own; without it the stage would not be replaced at once."""
     stage: Any = server.host.pack.makers[Role.TALK]()
     await asyncio.to_thread(stage.load, lambda line: None)
-    bound_memory(stage.pid, 0)
-    long = Clause(index=0, text="One two three four five six seven. " * 60, voice="joe")
+
+    def say(times: int) -> Any:
+        clause = Clause(index=0, text="One two three four five six seven. " * times, voice="joe")
+        return stage.step([job(clause)])
+
+    (latents,) = await asyncio.to_thread(say, 1)
+    assert isinstance(latents, Latents)
+    bound_memory(stage.pid, MEMORY_LEFT)
     with pytest.raises(MemoryError):
-        await asyncio.to_thread(stage.step, [job(long)])
+        await asyncio.to_thread(say, 60)
     stage.close()
