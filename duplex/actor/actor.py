@@ -63,6 +63,7 @@ from duplex.session.messages import (
     CommitInput,
     Detached,
     Disconnected,
+    HearingLags,
     Inbound,
     Network,
     Rejected,
@@ -341,6 +342,9 @@ class SessionActor:
         try:
             if timeout is not None:
                 now = max(timeout, self._executor.now())
+                if self._microphone.lags:  # the core is about to ask whether media is missing, and cannot know
+                    self._core.handle(HearingLags(), now)
+                    self._drain(now)
                 self._core.handle_timeout(now)
                 self._drain(now)
             while self._mailbox:

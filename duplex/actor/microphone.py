@@ -201,6 +201,11 @@ class Microphone:
         waiting = len(self._backlog) * WINDOW + self._appended_samples
         return waiting * 1000 // INPUT_RATE
 
+    @property
+    def lags(self) -> bool:
+        """Windows are at the stage, and it has not spoken of them."""
+        return bool(self._asked)
+
     def read(self, span: Span) -> Int16Array:
         """Return the audio of a span, shape (n,), 16 kHz, as far back as it is kept."""
         return self._ingress.read(span)

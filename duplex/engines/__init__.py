@@ -12,4 +12,19 @@ class ContextOverflowError(EngineError):
     """The prompt has more tokens than the engine's context holds."""
 
 
-__all__ = ["ContextOverflowError", "EngineError"]
+_NO_MEMORY = ("failed to allocate memory", "bad_alloc")
+"""How native libraries put it, in exceptions of no class of its own."""
+
+
+def mapped(error: Exception, said: str = "") -> EngineError | MemoryError:
+    """Return what a library raised as what this package raises: MemoryError where the library got no memory.
+
+    Args:
+        said: in front of its own words.
+    """
+    if any(words in str(error).lower() for words in _NO_MEMORY):
+        return MemoryError()
+    return EngineError(f"{said}{error}")
+
+
+__all__ = ["ContextOverflowError", "EngineError", "mapped"]

@@ -13,7 +13,7 @@ import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from duplex.engines import EngineError
+from duplex.engines import EngineError, mapped
 
 _QUIET = 3  # onnxruntime: errors only
 
@@ -54,10 +54,10 @@ class OnnxModel:
             feeds: one array for each input, of the graph's own shapes and types.
             outputs: names of the wanted outputs; None gives all, in order.
         Raises:
-            EngineError: onnxruntime refused the input or failed.
+            EngineError: onnxruntime refused the input or failed. MemoryError: it got no memory.
         """
         try:
             results = self._session.run(outputs, dict(feeds))
         except Exception as error:  # noqa: BLE001  as above
-            raise EngineError(str(error)) from error
+            raise mapped(error) from error
         return [np.asarray(result) for result in results]

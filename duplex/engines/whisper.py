@@ -8,7 +8,7 @@ from pathlib import Path
 import ctranslate2
 import numpy as np
 
-from duplex.engines import EngineError
+from duplex.engines import EngineError, mapped
 from duplex.payloads import Float32Array
 
 
@@ -40,7 +40,7 @@ class WhisperModel:
         Returns:
             Token ids behind the prompt.
         Raises:
-            EngineError: CTranslate2 refused the features or failed.
+            EngineError: CTranslate2 refused the features or failed. MemoryError: it got no memory.
         """
         view = ctranslate2.StorageView.from_array(np.ascontiguousarray(features[np.newaxis], dtype=np.float32))
         try:
@@ -53,5 +53,5 @@ class WhisperModel:
                 suppress_blank=True,
             )
         except (RuntimeError, ValueError) as error:
-            raise EngineError(f"whisper failed: {error}") from error
+            raise mapped(error, "whisper failed: ") from error
         return list(results[0].sequences_ids[0])

@@ -52,6 +52,7 @@ from duplex.session.messages import (
     Detached,
     Disconnected,
     Heard,
+    HearingLags,
     Inbound,
     Network,
     PlaybackReport,
@@ -212,6 +213,8 @@ class SessionCore:
         match msg:
             case Heard():
                 self._ear.heard(msg.span, msg.probability, msg.arrived, self._now)
+            case HearingLags():
+                self._ear.lags(self._now)
             case Sent():
                 self._sent(msg)
             case StageOutput():

@@ -156,6 +156,10 @@ class Ear:
             return None
         return MonoNs(self._last_heard + self._settings.input_stall_ms * 1_000_000)
 
+    def lags(self, now: MonoNs) -> None:
+        """Media waits for the VAD: as long as it does, none is missing."""
+        self._last_heard = now
+
     def stalled(self, now: MonoNs) -> None:
         """No media has come for too long: what was said so far is the turn, or it was none."""
         self.barge_in.take_back("refused")

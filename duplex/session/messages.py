@@ -56,6 +56,11 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HearingLags:
+    """Media has come in that the VAD has not spoken of yet: it is late, and not missing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sampled:
     """A camera frame was sampled and kept by the shell."""
 
@@ -265,4 +270,6 @@ ClientMessage = (
     Configure | CommitInput | ClearInput | CreateItem | CreateCall | CreateCallOutput | RetrieveItem | DeleteItem | TruncateItem | CreateReply
     | CancelReply | ClearOutput | PlaybackReport | Rejected
 )  # fmt: skip
-Inbound = Connected | Heard | Sampled | StageOutput | Sent | Network | ClientMessage | Detached | Disconnected
+Inbound = (
+    Connected | Heard | HearingLags | Sampled | StageOutput | Sent | Network | ClientMessage | Detached | Disconnected
+)  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 
 from duplex.pacing.policy import Work
 from duplex.payloads import JobId, Pace, Payload, StageError
-from duplex.stages.contract import BatchStage, StageMaker, is_engine
+from duplex.stages.contract import BatchStage, StageGoneError, StageMaker, is_engine
 from duplex.stages.plan import plan_batch
 from duplex.stages.runner import RunnerContext, StageRunner, name_of
 from duplex.units import MonoNs, seconds_from_ns
@@ -94,6 +94,9 @@ class BatchRunner(StageRunner):
     def _finished(self, life: int, batch: tuple[Work, ...], results: Any) -> None:
         if life != self._watchdog.life:
             return  # the stage was replaced meanwhile, and the batch has failed
+        if isinstance(results, StageGoneError):
+            self._watchdog.failed(results.why)  # and with it the batch
+            return
         self._cancel_timeout()
         began = self._began_at
         self._stepping, self._batch = False, ()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 from typing_extensions import TypeIs
 
@@ -121,8 +121,10 @@ class EngineStage(Protocol):
 Stage = BatchStage | EngineStage
 StageMaker = Callable[[], Stage]
 """Makes a stage that is not loaded yet. Where it can be pickled, the stage can have a process of its own."""
-TellLost = Callable[[str], None]
-"""Told once, from any thread, that a stage has gone: `exit` (its process ended) or `hang` (it answers no more)."""
+Lost = Literal["exit", "hang"]
+"""How a stage goes by itself: its process ended, or it answers no more."""
+TellLost = Callable[[Lost], None]
+"""Told once, from any thread, that a stage has gone."""
 
 
 @runtime_checkable
@@ -153,6 +155,18 @@ def is_last(out: Payload | StageError) -> bool:
 
 class StageRaisedError(Exception):
     """A stage raised in a process of its own; the message is the name of what it raised."""
+
+
+class StageGoneError(Exception):
+    """A stage has gone, and what it held with it.
+
+    Args:
+        why: as `Mortal.on_lost` tells it too, before or after.
+    """
+
+    def __init__(self, why: Lost) -> None:
+        super().__init__(why)
+        self.why = why
 
 
 class PackError(Exception):

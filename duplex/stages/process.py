@@ -31,12 +31,14 @@ from duplex.config import StageSettings
 from duplex.payloads import Job, JobId, Payload, StageError
 from duplex.stages.contract import (
     Emit,
+    Lost,
     ModelPack,
     NodeSpec,
     PackError,
     Progress,
     Role,
     Stage,
+    StageGoneError,
     StageMaker,
     StageRaisedError,
     TellLost,
@@ -66,7 +68,7 @@ class _Process:
         self._lock = threading.Lock()
         self._gone = False
         """Lost or closed."""
-        self._lost: str | None = None
+        self._lost: Lost | None = None
         self._tell_lost: TellLost | None = None
 
     @property
@@ -128,7 +130,7 @@ class _Process:
         except queue.Full:
             self._end("hang")
 
-    def _end(self, lost: str | None) -> None:
+    def _end(self, lost: Lost | None) -> None:
         """End the child, once.
 
         Args:
@@ -169,7 +171,7 @@ class _Process:
     def _read(self, pipe: Connection) -> None:
         """Take what comes until the child is gone or silent; the root of its thread."""
         missed = 0
-        why = "exit"
+        why: Lost = "exit"
         try:
             while True:
                 if pipe.poll(self._heartbeat_s):
@@ -209,14 +211,14 @@ class ProcessBatch(_Process):
         """Compute one step in the child.
 
         Raises:
-            MemoryError: the child ran out of it. StageRaisedError: the stage raised, or its process has gone.
+            MemoryError: the child ran out of it. StageRaisedError: the stage raised. StageGoneError: the child has gone.
         """
         if self._gone:
-            raise StageRaisedError("its process has gone")
+            raise StageGoneError(self._lost or "exit")
         self._post(Step(tuple(jobs)))
         answer = self._answers.get()
         if answer is None:
-            raise StageRaisedError("its process has gone")
+            raise StageGoneError(self._lost or "exit")
         if isinstance(answer, Raised):
             raise MemoryError if answer.memory else StageRaisedError(answer.error)
         return answer.results

@@ -253,22 +253,17 @@ class StageRunner(ABC):
             self._watchdog.failed("crash", name_of(error))
 
     def _went_down(self, reason: Reason) -> None:
-        """The stage is gone. What it had begun fails; what waits behind a hung step has waited as long, and fails too."""
+        """The stage is gone, and what it had begun fails. What waits is nobody's loss: it is the next stage's."""
         self._raised = 0
         kind = "timeout" if reason == "hang" else "failed"
         words = self._watchdog.words(reason)
         lost = self._lose()
         self._busy.set(0, self._executor.now())
-        waited = (
-            self._queue.drain() if reason == "hang" else ()
-        )  # before anything fails: what is asked again waits for the next stage
-        for work, began, batch in (*lost, *((work, None, 0) for work in waited)):
+        for work, began, batch in lost:
             self._fail(work, began, batch, StageError(kind=kind, reason=words))
 
     def _refuse_waiting(self) -> None:
-        self._fail_waiting(StageError(kind="unavailable", reason=f"{self.spec.name} is down"))
-
-    def _fail_waiting(self, error: StageError) -> None:
+        error = StageError(kind="unavailable", reason=f"{self.spec.name} is down")
         for work in self._queue.drain():
             self._fail(work, None, 0, error)
 

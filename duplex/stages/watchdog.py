@@ -16,7 +16,7 @@ from typing import Any, Literal
 import structlog
 
 from duplex.config import StageSettings
-from duplex.stages.contract import Mortal, Stage, StageMaker
+from duplex.stages.contract import Lost, Mortal, Stage, StageMaker
 from duplex.stages.executor import Executor, Observe
 from duplex.stages.restarts import Reason, RestartPolicy, State
 from duplex.units import MonoNs, ns_from_seconds, seconds_from_ns
@@ -192,9 +192,9 @@ class Watchdog:
             return
         life = self.life
 
-        def lost(why: str) -> None:
+        def lost(why: Lost) -> None:
             if life == self.life:
-                self.failed("hang" if why == "hang" else "exit")
+                self.failed(why)
 
         stage.on_lost(lambda why: self._executor.post(lambda: lost(why)))
 

@@ -80,15 +80,15 @@ def test_without_its_end_of_turn_model_a_turn_ends_by_silence() -> None:
 
 
 @pytest.mark.parametrize("stage", ["transcribe", "talk", "vocode"])
-def test_a_stall_beyond_the_watchdog_fails_what_it_holds_and_sessions_live_on(stage: str) -> None:
+def test_a_stall_beyond_the_watchdog_fails_what_it_holds_alone_and_sessions_live_on(stage: str) -> None:
     sessions = [caller(f"c{n}", 0.2 * n, turns=3, answer_words=12) for n in range(2)]
     settings = {"stages": {"step_timeout_s": 2}}
     world, _ = simulate(sessions, faults=(Fault(kind="stall", stage=stage, at_s=1.8, for_s=3),), settings=settings)
     outcomes = Counter(span.outcome for span in world.spans_of(stage))
-    assert outcomes["failed"] >= 1
-    for person in world.everyone.values():
-        assert person.rows[0].ttfas_s is None
-        assert person.rows[2].ttfas_s is not None
+    people = world.everyone.values()
+    unanswered = sum(person.rows[0].ttfas_s is None for person in people)
+    assert 1 <= unanswered <= outcomes["failed"]
+    assert all(person.rows[2].ttfas_s is not None for person in people)
     world.settle()
     assert world.runners.idle
     assert Counter(span.job for span in world.spans) == world.submitted

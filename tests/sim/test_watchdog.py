@@ -11,16 +11,18 @@ from duplex_models.sim.stages import SimTalk
 
 from duplex.config import Settings, StageSettings, TurnSettings
 from duplex.payloads import Alive, Role, StageError
+from duplex.stages.contract import Lost, StageGoneError
 from tests.sim.world import Server, Session
 
 pytestmark = pytest.mark.sim
 SCRIPT = ("One two three. Four five six. Seven eight nine. Ten eleven twelve. " * 3,)
 
 
-def serve(**stages: Any) -> Server:
+def serve(turn: dict[str, Any] | None = None, **stages: Any) -> Server:
     settings = Settings(
         stages=StageSettings(**({"step_timeout_s": 2} | stages)),
-        turn=TurnSettings(partial_every_ms=0),  # a stage that breaks breaks under the work that the test counts
+        # Without partial transcripts: a stage that breaks breaks under the work that the test counts.
+        turn=TurnSettings(**({"partial_every_ms": 0} | (turn or {}))),
     )
     return Server(SimOptions(vad="level", script=SCRIPT, token_s=0.05), settings)
 
@@ -190,6 +192,29 @@ def test_what_others_have_waiting_is_served_by_the_next_stage() -> None:
     server.check()
 
 
+@pytest.mark.parametrize(("why", "words"), [("exit", "lost its process"), ("hang", "made no progress")])
+def test_a_step_that_finds_its_process_gone_is_told_as_the_end_of_the_process_is(why: Lost, words: str) -> None:
+    """The step comes back first: nothing else is begun, and what others have waiting is not lost."""
+    server = serve()
+    sessions = [server.connect() for _ in range(3)]
+
+    def gone(*arguments: Any) -> Any:
+        raise StageGoneError(why)
+
+    server.stage("talk").step = gone
+    server.world.costs["talk"] = lambda: 0.2
+    for session in sessions:
+        session.type_text("go")
+        server.advance(100)
+    server.advance(100)
+    assert server.runners.troubles() == [f"stage talk {words}, and is being started again"]
+    assert sessions[0].client.of("error")[0]["error"]["message"] == f"talk {words}"
+    server.advance(25_000)
+    assert [status(session) for session in sessions] == ["failed", "completed", "completed"]
+    assert server.total("duplex_stage_restarts_total") == 1
+    server.check()
+
+
 def test_a_stage_that_stays_away_refuses_what_would_wait_longer_than_a_step_may_take(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -295,6 +320,37 @@ def test_what_a_voice_activity_that_breaks_held_is_asked_of_the_next_one(how: st
         assert status(session) == "completed"
     assert server.total("duplex_stage_restarts_total", stage="vad", reason=how) == 1
     server.check()
+
+
+@pytest.mark.parametrize("input_stall_ms", [500, 1000])
+def test_a_voice_activity_that_hangs_in_the_middle_of_a_turn_does_not_end_it(input_stall_ms: int) -> None:
+    """What the user says meanwhile is late, and not missing, however long it takes."""
+    server = serve(turn={"input_stall_ms": input_stall_ms})
+    session = server.connect()
+    session.say(1500)
+    server.advance(500)
+    assert session.client.of("input_audio_buffer.speech_started")
+    hang = iter((1000.0,))
+    server.world.costs["vad"] = lambda: next(hang, 0.0)
+    server.advance(25_000)
+    assert server.total("duplex_stage_restarts_total", stage="vad", reason="hang") == 1
+    assert session.client.types().count("input_audio_buffer.committed") == 1
+    (words,) = session.client.of("conversation.item.input_audio_transcription.completed")
+    assert words["transcript"].startswith("1.6 ")
+    assert status(session) == "completed"
+    server.check()
+
+
+def test_a_microphone_that_stops_in_the_middle_of_a_turn_ends_it() -> None:
+    server = serve()
+    session = server.connect()
+    session.say(5000)
+    server.advance(500)
+    session.mute()
+    server.advance(900)
+    assert not session.client.of("input_audio_buffer.speech_stopped")
+    server.advance(200)
+    assert session.client.of("input_audio_buffer.speech_stopped")
 
 
 def test_windows_that_break_every_voice_activity_count_as_silence() -> None:

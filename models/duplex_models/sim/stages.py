@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -51,8 +52,15 @@ After = Callable[[float, Callable[[], None]], Cancel]
 
 
 def loop_after(seconds: float, call: Callable[[], None]) -> Cancel:
-    """Run a call on the running loop."""
-    return asyncio.get_running_loop().call_later(seconds, call).cancel
+    """Run a call on the running loop; without one, as in a stage's own process, on a thread of its own."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        timer = threading.Timer(seconds, call)
+        timer.daemon = True
+        timer.start()
+        return timer.cancel
+    return loop.call_later(seconds, call).cancel
 
 
 def tone_hz(number: int) -> int:
@@ -201,6 +209,8 @@ class SimThink:
         self._token_s = token_s
         self._after = after
         self._running: dict[JobId, _Thought] = {}
+        self._lock = threading.RLock()
+        """Over what is in work: without a loop words come on threads of their own."""
 
     def load(self, progress: Progress) -> None:
         """Nothing to load."""
@@ -215,47 +225,53 @@ class SimThink:
         """Begin to say the next text of the script, or take the time of a first token to read ahead."""
         prompt = job.payload
         assert isinstance(prompt, Prompt)
-        if prompt.prefill:
-            thought = self._running[job.id] = _Thought(job, emit, deque())
-            thought.cancel = self._after(self._first_token_s, lambda: self._have_read(thought, prompt))
-            return
-        self.prompts.append(prompt)
-        self.shown.extend(prompt.frames)
-        thought = self._running[job.id] = _Thought(job, emit, deque(steps_of(prompt, self._line(job, prompt))))
-        thought.cancel = self._after(self._first_token_s, lambda: self._next(thought))
+        with self._lock:
+            if prompt.prefill:
+                reading = self._running[job.id] = _Thought(job, emit, deque())
+                reading.cancel = self._after(self._first_token_s, lambda: self._have_read(reading, prompt))
+                return
+            self.prompts.append(prompt)
+            self.shown.extend(prompt.frames)
+            thought = self._running[job.id] = _Thought(job, emit, deque(steps_of(prompt, self._line(job, prompt))))
+            thought.cancel = self._after(self._first_token_s, lambda: self._next(thought))
 
     def abort(self, job: JobId) -> None:
         """Stop at once."""
-        thought = self._running.pop(job, None)
+        with self._lock:
+            thought = self._running.pop(job, None)
         if thought is not None and thought.cancel is not None:
             thought.cancel()
 
     def pause(self, job: JobId) -> None:
         """Say nothing more for the time being."""
-        if job in self._running:
-            self._running[job].paused = True
+        with self._lock:
+            if job in self._running:
+                self._running[job].paused = True
 
     def resume(self, job: JobId) -> None:
         """Go on."""
-        thought = self._running.get(job)
-        if thought is not None and thought.paused:
-            thought.paused = False
-            if thought.cancel is None:
-                thought.cancel = self._after(self._token_s, lambda: self._next(thought))
+        with self._lock:
+            thought = self._running.get(job)
+            if thought is not None and thought.paused:
+                thought.paused = False
+                if thought.cancel is None:
+                    thought.cancel = self._after(self._token_s, lambda: self._next(thought))
 
     def reorder(self, jobs: Sequence[JobId]) -> None:
         """It has no choice: every reply is thought at its own pace."""
 
     def release(self, session: str) -> None:
         """Forget a session."""
-        for job in [job for job, thought in self._running.items() if thought.job.address.session == session]:
-            self.abort(job)
-        self._drafted.pop(session, None)
+        with self._lock:
+            for job in [job for job, thought in self._running.items() if thought.job.address.session == session]:
+                self.abort(job)
+            self._drafted.pop(session, None)
 
     def close(self) -> None:
         """Stop everything."""
-        for job in list(self._running):
-            self.abort(job)
+        with self._lock:
+            for job in list(self._running):
+                self.abort(job)
 
     def _line(self, job: Job, prompt: Prompt) -> str:
         answers = sum(message.role == "assistant" for message in prompt.messages)
@@ -268,20 +284,22 @@ class SimThink:
         return text
 
     def _have_read(self, thought: _Thought, prompt: Prompt) -> None:
-        self._running.pop(thought.job.id, None)
-        self.read.append(prompt)
+        with self._lock:
+            self._running.pop(thought.job.id, None)
+            self.read.append(prompt)
         thought.emit(TextDelta(text="", tokens=0, finish="read"))
 
     def _next(self, thought: _Thought) -> None:
-        thought.cancel = None
-        if thought.paused:
-            return
-        step = thought.steps.popleft()
-        if thought.steps:
-            thought.cancel = self._after(self._token_s, lambda: self._next(thought))
-        else:
-            self._running.pop(thought.job.id, None)
-        thought.emit(step)
+        with self._lock:  # until it is given: the next word may come on another thread
+            thought.cancel = None
+            if thought.paused:
+                return
+            step = thought.steps.popleft()
+            if thought.steps:
+                thought.cancel = self._after(self._token_s, lambda: self._next(thought))
+            else:
+                self._running.pop(thought.job.id, None)
+            thought.emit(step)
 
 
 class SimTalk(SimBatch):
