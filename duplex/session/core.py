@@ -381,11 +381,11 @@ class SessionCore:
         """Nobody speaks: what waited for that may go on."""
         self._replies.go_on(self._now)
 
-    def turn_ready(self, item: Item, auto: bool, marks: dict[str, MonoNs]) -> None:
+    def turn_ready(self, item: Item, auto: bool, marks: dict[str, MonoNs], *, understood: bool) -> None:
         """A turn of the user has its words: it may be answered."""
         if item.text:
             self._idle.spoken()
-        self._replies.turn_ready(item, auto, marks, self._now)
+        self._replies.turn_ready(item, auto, marks, self._now, understood=understood)
 
     def turn_foreseen(self, text: str, since: MonoNs) -> None:
         """The turn may have ended, and these are its words: the reply may be begun."""

@@ -11,8 +11,8 @@ from duplex.units import MonoNs
 class Mind(Protocol):
     """What the ear tells the core."""
 
-    def turn_ready(self, item: Item, auto: bool, marks: dict[str, MonoNs]) -> None:
-        """A turn of the user has its words (None if transcription failed)."""
+    def turn_ready(self, item: Item, auto: bool, marks: dict[str, MonoNs], *, understood: bool) -> None:
+        """A turn of the user has its words. There are none if it was only a sound, or was not understood: transcription failed."""
 
     def user_speaks(self) -> None:
         """The user has begun to speak, for sure."""

@@ -133,16 +133,19 @@ class Replies:
         self._wanted = _Wanted(CreateReply(), {}, now, greeting)
         self.go_on(now)
 
-    def turn_ready(self, item: Item, auto: bool, marks: dict[str, MonoNs], now: MonoNs) -> None:
+    def turn_ready(
+        self, item: Item, auto: bool, marks: dict[str, MonoNs], now: MonoNs, *, understood: bool
+    ) -> None:  # fmt: skip
         """A turn of the user has its words: answer it, if that is wanted and there is anything to answer.
 
         One reply answers all turns that are in its prompt, so at most one is wanted, and none if one is about to start.
         A sound without words that has cut a reply before it was heard leaves a question that is answered after all; if some
-        of it was heard, the reply goes on.
+        of it was heard, the reply goes on, unless it is not `understood` whether there were words.
         """
         active = self._lane.active
         answers = bool(item.text and item in self._shared.conversation) or self._unanswered
-        if auto and not item.text and self.interrupted is not None:
+        only_noise = auto and understood and not item.text
+        if only_noise and self.interrupted is not None:
             self._outbox.observe("duplex_barge_in_total", 1, outcome="noise")
         silent = self._traits.tick_mode or self._lifetime.over
         if item.text and self._wanted is not None and self._wanted.greeting is not None:
@@ -154,7 +157,7 @@ class Replies:
             if asked is not None:
                 wanted = replace(wanted, request=asked.request, own_input=asked.own_input)
             self._wanted = wanted if asked is not None or not self._away else None
-        elif auto and not (item.text or silent or self._away):
+        elif only_noise and not (silent or self._away):
             self._take_up(now)
         self.go_on(now)
         self.discard_draft()  # a turn that is not answered at once

@@ -165,4 +165,5 @@ class Transcripts:
             seconds = seconds_from_samples(len(transcription.span))
             self._outbox.send(Transcribed(item_id=item.id, text=item.text, seconds=seconds, told=transcription.told))
         transcription.marks["transcribed"] = now
-        self._mind.turn_ready(item, transcription.auto, transcription.marks)
+        understood = transcription.error is None
+        self._mind.turn_ready(item, transcription.auto, transcription.marks, understood=understood)

@@ -21,6 +21,7 @@ import pytest
 from duplex_models.sim import SimOptions
 
 from duplex.config import BargeInSettings, Settings
+from duplex.payloads import StageError
 from duplex.protocol import TransportName
 from duplex.units import ns_from_ms
 from tests.sim.world import Server, Session
@@ -75,6 +76,22 @@ def test_a_reply_that_a_noise_has_cut_goes_on(transport: TransportName) -> None:
     server.advance(3000)
     assert asked not in server.stage("think").prompts[-1].messages, "kept in no history"
     assert server.total("duplex_barge_in_total", outcome="noise") == 1
+    server.check()
+
+
+def test_it_does_not_go_on_where_it_is_not_known_that_there_were_no_words() -> None:
+    server = noisy(LONG)
+    session = server.connect()
+    session.type_text("go")
+    server.advance(3000)
+    broken = [StageError(reason="it broke")]
+    transcribe = server.stage("transcribe")
+    transcribe.step = lambda jobs: broken * len(jobs)
+    session.say(900)
+    server.advance(9000)
+    assert session.client.of("conversation.item.input_audio_transcription.failed")
+    assert statuses(session) == ["cancelled"]
+    assert not server.total("duplex_barge_in_total", outcome="noise")
     server.check()
 
 
