@@ -24,10 +24,10 @@ from duplex_models.sim import SimOptions, make
 
 from duplex.payloads import Clause, Latents, Role
 from duplex.stages.contract import ModelPack
+from loadgen.jobs import job
 from tests.killing import HEARS, WORDS, Client, Stand, bound_memory, stand
 from tests.model.test_camera_reader import card
 from tests.speech import fact_audio, facts, normal
-from tests.thinking import job
 
 pytestmark = [pytest.mark.model, pytest.mark.asyncio(loop_scope="module")]
 ROLES = (*HEARS, Role.TALK, Role.VOCODE, Role.READ)
