@@ -17,7 +17,7 @@ from duplex_models.local.options import parse
 from duplex_models.local.think import Think
 
 from benchmarks.report import quantiles, write
-from duplex.payloads import Message, Payload, Prompt, StageError, TextDelta, Tool, Toolset
+from duplex.payloads import Alive, Message, Payload, Prompt, StageError, TextDelta, Tool, Toolset
 from loadgen.jobs import job
 from tests.thinking import Given
 
@@ -67,7 +67,7 @@ class _Timed(Given):
         """Until its first output."""
 
     def emit(self, output: Payload | StageError) -> None:
-        if not self.outputs:
+        if not (self.outputs or isinstance(output, Alive)):
             self.first_s = time.perf_counter() - self.began
         super().emit(output)
         if isinstance(output, TextDelta):

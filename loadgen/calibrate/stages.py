@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from duplex.payloads import Job, Message, Payload, Prompt, Role, StageError, TextDelta
+from duplex.payloads import Alive, Job, Message, Payload, Prompt, Role, StageError, TextDelta
 from duplex.stages.contract import BatchStage, EngineStage, ModelPack, is_engine
 from loadgen.jobs import job
 
@@ -119,6 +119,8 @@ class Answer:
 
     def take(self, output: Payload | StageError) -> None:
         """Take one output; called on the engine's threads, one at a time for a job."""
+        if isinstance(output, Alive):
+            return
         if isinstance(output, TextDelta):
             if output.text:
                 self.pieces.append(_now())

@@ -132,7 +132,9 @@ def test_the_second_turn_reads_only_what_is_new(think: Any) -> None:
     think.release("cache")
 
 
-LONG = " ".join(["The quick brown fox jumps over the lazy dog."] * 45) + " Which animal jumps?"
+def long(first: str) -> Prompt:
+    """Return a prompt of 450 tokens; no slot has read one that begins otherwise."""
+    return prompt(first + " ".join(["The quick brown fox jumps over the lazy dog."] * 45) + " Which animal jumps?")
 
 
 def test_a_long_prompt_shows_that_it_is_read_and_lets_others_words_through(think: Any, story: str) -> None:
@@ -147,7 +149,7 @@ def test_a_long_prompt_shows_that_it_is_read_and_lets_others_words_through(think
     answer = Answer(on_delta=lambda count: came.append("answer"), on_alive=lambda count: came.append("read"))
     think.submit(job(STORY, "s"), other.emit)
     assert speaks.wait(CEILING_S)
-    think.submit(job(prompt(LONG), "long"), answer.emit)
+    think.submit(job(long("Others."), "long"), answer.emit)
     assert answer.wait().text
     think.release("long")
     reading = came[came.index("read") : came.index("answer")]
@@ -158,7 +160,7 @@ def test_a_long_prompt_shows_that_it_is_read_and_lets_others_words_through(think
 
 @pytest.mark.parametrize("part", [1, 3])
 def test_a_prompt_that_is_read_can_be_taken_back_between_two_parts(think: Any, part: int) -> None:
-    submitted = job(prompt(LONG), "long")
+    submitted = job(long(f"Part {part}."), "long")
     stopped = threading.Event()
 
     def stop(count: int) -> None:
@@ -175,9 +177,7 @@ def test_a_prompt_that_is_read_can_be_taken_back_between_two_parts(think: Any, p
 
 
 def test_a_pause_while_the_prompt_is_read_changes_nothing(think: Any) -> None:
-    whole = _ask(think, prompt(LONG), "long").text
-    think.release("long")
-    submitted = job(prompt(LONG), "again")
+    submitted = job(long("Pause."), "again")
     paused = threading.Event()
 
     def pause(count: int) -> None:
@@ -191,8 +191,10 @@ def test_a_pause_while_the_prompt_is_read_changes_nothing(think: Any) -> None:
     assert _ask(think, prompt("Hello."), "other").text
     assert (answer.alive, answer.deltas) == (2, [])
     think.resume(submitted.id)
-    assert answer.wait().text == whole
+    resumed = answer.wait().text
     think.release("again")
+    assert _ask(think, long("Pause."), "whole").text == resumed
+    think.release("whole")
 
 
 def _left_to_read(think: Any, monkeypatch: pytest.MonkeyPatch) -> list[int]:
