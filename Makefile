@@ -21,7 +21,7 @@ WAITING := media protocol
 TOGETHER := check test-page $(COMPUTING:%=test-%) $(WAITING:%=test-%)
 WHOLE := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
-.PHONY: run test page check bench clients lock clean chromium $(TOGETHER)
+.PHONY: run test page check bench clients lock clean chromium test-model test-rest $(TOGETHER)
 
 run: $(VENV)/.runtime $(WEB)/dist/index.html  ## Start the server with the default models and its page.
 	@echo "[3/3] loading the models; the page opens at the address below once it says ready"
@@ -32,7 +32,9 @@ page: $(WEB)/dist/index.html  ## Build the page.
 test: $(VENV)/.dev $(WEB)/dist/index.html chromium  ## Check and test everything.
 	@echo "      $(TOGETHER), side by side: each shows what it did when it is over"
 	@$(MAKE) --no-print-directory --jobs=$(words $(TOGETHER)) $(WHOLE) $(TOGETHER)
-	$(BIN)/python -m pytest $(patsubst %,--ignore=tests/%,$(COMPUTING) $(WAITING) clients)
+	@echo "      browsers, and beside them models that only compute; then what has to be alone"
+	@$(MAKE) --no-print-directory --jobs=2 $(WHOLE) test-rest test-model
+	$(BIN)/python -m pytest --ignore=tests/clients -m alone
 	@$(MAKE) --no-print-directory clients
 
 # The longest of them goes before the others.
@@ -42,6 +44,12 @@ $(COMPUTING:%=test-%): test-%: $(VENV)/.dev
 
 $(WAITING:%=test-%): test-%: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/$*
+
+test-model: $(VENV)/.dev
+	$(CALM) $(BIN)/python -m pytest tests/model -m "not alone"
+
+test-rest: $(VENV)/.dev chromium
+	$(BIN)/python -m pytest $(patsubst %,--ignore=tests/%,$(COMPUTING) $(WAITING) clients model) -m "not alone"
 
 test-page: $(WEB)/node_modules/.installed
 	cd $(WEB) && $(CALM) npm test

@@ -10,7 +10,7 @@ from browser_harness import Open, RunningServer, Server, toml
 from microphone_wav import write
 from playwright.sync_api import expect
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.alone]
 ANSWERED_MS_MAX = 30_000
 
 

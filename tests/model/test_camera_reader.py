@@ -29,7 +29,7 @@ from duplex.telemetry import Observer
 from duplex.units import MonoNs
 from loadgen.jobs import job
 
-pytestmark = pytest.mark.model
+pytestmark = [pytest.mark.model, pytest.mark.alone]
 CEILING_S = 60.0
 SPEECH = Path(__file__).parents[1] / "data" / "speech"
 

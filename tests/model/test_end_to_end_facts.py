@@ -17,7 +17,7 @@ from tests.model.local_server import LocalServer
 from tests.model.results import keep
 from tests.speech import FACT_VOICES, fact_audio, facts
 
-pytestmark = pytest.mark.model
+pytestmark = [pytest.mark.model, pytest.mark.alone]
 log = logging.getLogger(__name__)
 log.setLevel(logging.INFO)
 

@@ -18,7 +18,7 @@ from tests.model.local_server import LocalServer, within
 from tests.model.results import keep
 from tests.speech import babble, resample, sentence_audio, sentences, white, with_noise, word_error_rate
 
-pytestmark = pytest.mark.model
+pytestmark = [pytest.mark.model, pytest.mark.alone]
 log = logging.getLogger(__name__)
 log.setLevel(logging.INFO)
 

@@ -17,7 +17,7 @@ from tests.model.harness import utterance
 from tests.model.local_server import LocalServer
 from tests.speech import normal, resample, sentence_audio
 
-pytestmark = pytest.mark.model
+pytestmark = [pytest.mark.model, pytest.mark.alone]
 log = logging.getLogger(__name__)
 log.setLevel(logging.INFO)
 

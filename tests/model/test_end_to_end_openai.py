@@ -17,7 +17,7 @@ from tests.model.caller import RATE, EventLog, call, text_of
 from tests.model.local_server import LocalServer, within
 from tests.speech import fact_audio, facts, normal, sentence_audio, sentences, word_error_rate
 
-pytestmark = pytest.mark.model
+pytestmark = [pytest.mark.model, pytest.mark.alone]
 
 WIRE_RATE = 24_000
 LOUDSPEAKER_MS = 1000

@@ -13,7 +13,7 @@ from tests.model.caller import RATE, Caller, call, text_of
 from tests.model.local_server import VANISH_TIMEOUT_S, LocalServer, within
 from tests.speech import SPEECH, fact_audio, facts
 
-pytestmark = pytest.mark.model
+pytestmark = [pytest.mark.model, pytest.mark.alone]
 
 ADMITTED = 4
 """The default bound of the pack."""

@@ -21,7 +21,7 @@ from duplex.server.serve import listening
 from duplex.stages.contract import Role
 from duplex.telemetry import Observer
 
-pytestmark = pytest.mark.model
+pytestmark = [pytest.mark.model, pytest.mark.alone]
 CEILING_S = 60.0
 
 

@@ -12,7 +12,7 @@ from loadgen.cli import main
 from loadgen.sim.profile import Profile, load
 from loadgen.sim.world import Options, World
 
-pytestmark = pytest.mark.model
+pytestmark = [pytest.mark.model, pytest.mark.alone]
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ from tests.killing import HEARS, WORDS, Client, Stand, bound_memory, stand
 from tests.model.test_camera_reader import card
 from tests.speech import fact_audio, facts, normal
 
-pytestmark = [pytest.mark.model, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.model, pytest.mark.alone, pytest.mark.asyncio(loop_scope="module")]
 ROLES = (*HEARS, Role.TALK, Role.VOCODE, Role.READ)
 RATE = 24_000
 FACT = 0

@@ -150,6 +150,7 @@ def test_speed_shortens_speech(talk: BatchStage) -> None:
     assert 1.4 < slow / fast < 2.2  # under 2, because no phoneme is shorter than one frame
 
 
+@pytest.mark.alone
 def test_first_audio_never_waits_for_the_sentence(talk: BatchStage, vocode: BatchStage) -> None:
     begun = time.perf_counter()
     latents = _latents(talk, "The capital of France is Paris, and it has been for a very long time indeed.")

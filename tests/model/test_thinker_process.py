@@ -17,7 +17,7 @@ from aiohttp import ClientSession, ClientWebSocketResponse, WSServerHandshakeErr
 from tests.model.caller import EventLog
 from tests.model.local_server import LocalServer, within
 
-pytestmark = pytest.mark.model
+pytestmark = [pytest.mark.model, pytest.mark.alone]
 FAILS_S = 15.0
 """Five, and as many more for a busy machine as its heartbeats may be late."""
 BACK_S = 60.0
