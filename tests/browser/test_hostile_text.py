@@ -67,7 +67,7 @@ def test_markup_of_errors_and_names_is_text_and_the_policy_holds(serve: Serve, v
     assert seen.page.locator("body").locator("img").count() == 0
     seen.page.evaluate(INSERTED)
     expect(seen.page.locator("img")).to_have_count(1)
-    seen.page.wait_for_function("document.images[0].complete")
+    seen.until("document.images[0].complete")
     assert seen.page.evaluate("window.__p") is None
     assert any("Content Security Policy" in line for line in seen.complaints)
 

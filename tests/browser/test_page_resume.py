@@ -73,7 +73,7 @@ def test_a_reload_and_a_lost_connection_lead_back(serve: Serve, visit: Open, tmp
 
     opened, before = seen.page.evaluate("channels.length"), ticket(seen)
     seen.page.evaluate("channels.at(-1).close()")
-    seen.page.wait_for_function(f"channels.length > {opened} && channels.at(-1).readyState === 'open'")
+    seen.until(f"channels.length > {opened} && channels.at(-1).readyState === 'open'")
     assert seen.page.evaluate("channels.at(-1).protocol").startswith("duplex-last.event_")
     say(seen, AGAIN)
     shows(seen, FACT, ANSWERS[0], QUESTION, ANSWERS[1], AGAIN, ANSWERS[0])
