@@ -93,6 +93,14 @@ class Client(EventLog):
         return str(heard["transcript"])
 
 
+async def works(client: Client, role: Role) -> None:
+    """See that a turn that needs the stage is answered."""
+    await client.use(role)
+    if role is Role.READ:
+        await client.want_answer()
+    assert await client.status() == "completed"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stand:
     """A server with its stages in processes."""

@@ -25,7 +25,7 @@ from duplex_models.sim import SimOptions, make
 from duplex.payloads import Clause, Latents, Role
 from duplex.stages.contract import ModelPack
 from loadgen.jobs import job
-from tests.killing import HEARS, WORDS, Client, Stand, bound_memory, stand
+from tests.killing import HEARS, WORDS, Client, Stand, bound_memory, stand, works
 from tests.model.test_camera_reader import card
 from tests.speech import fact_audio, facts, normal
 
@@ -83,14 +83,6 @@ async def ends(client: Client, server: Stand, role: Role) -> None:
     assert error["message"].endswith(f"{server.name(role)} {WORDS['exit']}")
     if role in (Role.TALK, Role.VOCODE):
         assert await client.status() == "failed"
-
-
-async def works(client: Client, role: Role) -> None:
-    """See that a turn that needs the stage is answered."""
-    await client.use(role)
-    if role is Role.READ:
-        await client.want_answer()
-    assert await client.status() == "completed"
 
 
 @pytest.mark.parametrize("role", ROLES)

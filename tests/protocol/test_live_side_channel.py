@@ -18,13 +18,18 @@ KEY = "key-0123456789abcdef"
 OTHER = "key-fedcba9876543210"
 
 
+async def a_call(url: str) -> tuple[AsyncOpenAI, Caller, str]:
+    """Return a client, the caller of a call that it has created, and the call's id."""
+    openai, caller = AsyncOpenAI(api_key="none", base_url=f"{url}/v1", max_retries=0), Caller()
+    created = await openai.realtime.calls.create(sdp=await caller.offer())
+    await caller.connect(created.text)
+    await caller.until("session.created")
+    return openai, caller, created.response.headers["Location"].rsplit("/", 1)[1]
+
+
 async def test_the_openai_client_leads_a_call_from_the_side() -> None:
     async with live("One two three.") as (url, observer):
-        openai, caller = AsyncOpenAI(api_key="none", base_url=f"{url}/v1", max_retries=0), Caller()
-        created = await openai.realtime.calls.create(sdp=await caller.offer())
-        await caller.connect(created.text)
-        await caller.until("session.created")
-        call_id = created.response.headers["Location"].rsplit("/", 1)[1]
+        openai, caller, call_id = await a_call(url)
         async with openai.realtime.connect(call_id=call_id) as side:
             assert (await side.recv()).type == "session.created"
             await side.response.cancel(event_id="mine")
@@ -60,16 +65,10 @@ async def test_the_openai_client_leads_a_call_from_the_side() -> None:
 
 async def test_an_event_too_large_for_the_call_is_told_of_there_and_whole_on_the_side() -> None:
     async with live() as (url, observer):
-        openai, caller = AsyncOpenAI(api_key="none", base_url=f"{url}/v1", max_retries=0), Caller()
-        created = await openai.realtime.calls.create(sdp=await caller.offer())
-        await caller.connect(created.text)
-        await caller.until("session.created")
-        call_id = created.response.headers["Location"].rsplit("/", 1)[1]
+        openai, caller, call_id = await a_call(url)
         async with openai.realtime.connect(call_id=call_id) as side:
-            part: Any = {
-                "type": "input_text",
-                "text": "\u5b57" * 100_000,
-            }  # three bytes each, and a text within its bound
+            # Three bytes each, and a text within its bound.
+            part: Any = {"type": "input_text", "text": "\u5b57" * 100_000}
             await side.conversation.item.create(item={"type": "message", "role": "user", "content": [part]})
             whole = [await side.recv() for _ in range(4)][2:]
             assert [event.type for event in whole] == ["conversation.item.added", "conversation.item.done"]

@@ -22,7 +22,7 @@ from PIL import Image
 
 from duplex.payloads import Role
 from tests.gated import GREEDY, Gated
-from tests.killing import HEARS, WORDS, Client, Stand, bound_memory, stand
+from tests.killing import HEARS, WORDS, Client, Stand, bound_memory, stand, works
 
 pytestmark = [pytest.mark.protocol, pytest.mark.asyncio(loop_scope="module")]
 ROLES = (*HEARS, Role.THINK, Role.TALK, Role.VOCODE, Role.READ)
@@ -97,14 +97,6 @@ async def fails(client: Client, stage: str, role: Role, words: str) -> None:
     assert words in error["message"]
     if role in (Role.THINK, Role.TALK, Role.VOCODE):
         assert await client.status() == "failed"
-
-
-async def works(client: Client, role: Role) -> None:
-    """See that a turn that needs the stage is answered."""
-    await client.use(role)
-    if role is Role.READ:
-        await client.want_answer()
-    assert await client.status() == "completed"
 
 
 async def ends_well(client: Client) -> None:
